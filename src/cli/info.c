@@ -172,7 +172,7 @@ static tess_status describe_memory(tess_mem *mem, tess_config *config, const inf
     if (status == TESS_OK && kind->has_own_batches) /* data files of a text task may be added later */
         status = kind->check(config);
     if (status == TESS_OK)
-        status = tess_memory_describe(mem, kind->predict_memory, config, r->ranks.n, report);
+        status = tess_memory_describe(mem, kind->dry, config, r->ranks.n, report);
     if (status != TESS_E_INVALID || r->is_counted)
         return status;
     json_object_set_new(report, "no_memory", tess_json_text(tess_error_message()));

@@ -49,6 +49,7 @@ typedef struct comm_dry {
     tess_device *device;  /* device of windows; NULL: none yet */
     tess_control control; /* stands for the memory that a real team shares */
     tess_volume volume;
+    struct tess_rehearsal *rehearsal; /* NULL: none (rehearsal/rehearsal.h) */
 } comm_dry;
 
 struct tess_runtime {
@@ -69,7 +70,6 @@ struct tess_runtime {
     tess_status (*submit)(tess_work *work,
                           tess_work **handle); /* called instead of tess_work_post; NULL: tess_work_post is called */
     comm_observer observer;                    /* all zero: no observer */
-    struct tess_rehearsal *rehearsal;          /* NULL: none (rehearsal.h) */
     comm_dry *dry;                             /* NULL: the rank is real */
     tess_mem *mem;
     tess_stream *stream; /* stream for the arithmetic of collectives; has one thread */

@@ -222,11 +222,6 @@ bool tess_engine_counts(const tess_engine *engine);
 /* Adds this rank's newest log-probabilities, of n targets, to e->meter and *sum, if it counts. */
 tess_status tess_engine_add_loss(tess_engine *engine, const int32_t *targets, int64_t n, tess_loss_sum *sum);
 
-/* Compares over all ranks which collectives a step of `n_micro` micro-batches will call, without calling them.
- * Collective, between steps.
- * TESS_E_MISMATCH: the message shows the first one that differs, and on which rank */
-tess_status tess_engine_rehearse(tess_engine *engine, int64_t n_micro);
-
 /* Returns this rank's shard of parameter `index` of the whole model: an empty box if another stage has it. Call it
  * after materialize. The pointers are those of tess_fsdp_shard. */
 tess_status tess_engine_shard(const tess_engine *engine, int index, tess_shard *shard);

@@ -128,14 +128,6 @@ static tess_status check_whole(const tess_executor *e)
     return TESS_OK;
 }
 
-/* If batch is NULL, only the hooks are called. */
-static tess_status train(tess_executor *e, const tess_batch *batch, const tess_token_loss *loss, float *logprob)
-{
-    tess_range all = whole(e, batch);
-    TESS_TRY(tess_executor_forward_range(e, &all, NULL, NULL, TESS_WALK_FOR_BACKWARD));
-    return tess_executor_backward_range(e, &all, &(tess_backward){.loss = loss, .logprob = logprob});
-}
-
 tess_status tess_executor_train(tess_executor *e, const tess_batch *batch, const tess_token_loss *loss, float *logprob)
 {
     tess_range all = whole(e, batch);
@@ -143,36 +135,8 @@ tess_status tess_executor_train(tess_executor *e, const tess_batch *batch, const
     TESS_TRY(take_range(e, &all));
     TESS_TRY(check_loss(e, batch, loss));
     e->open.is_open = false;
-    return train(e, batch, loss, logprob);
-}
-
-tess_status tess_executor_rehearse(const tess_executor *e, const tess_hooks *hooks)
-{
-    tess_executor dry = *e;
-    dry.hooks = *hooks;
-    return train(&dry, NULL, NULL, NULL);
-}
-
-tess_status tess_executor_rehearse_range(tess_executor *e, const tess_hooks *hooks, const tess_range *range,
-                                         const tess_backward *backward)
-{
-    tess_range empty = *range;
-    const tess_hooks own = e->hooks;
-    empty.batch = NULL;
-    e->hooks = *hooks;
-    tess_status status = backward == NULL ? tess_executor_forward_range(e, &empty, NULL, NULL, TESS_WALK_FOR_BACKWARD)
-                                          : tess_executor_backward_range(e, &empty, backward);
-    e->hooks = own;
-    return status;
-}
-
-tess_status tess_executor_rehearse_table(tess_executor *e, const tess_hooks *hooks)
-{
-    const tess_hooks own = e->hooks;
-    e->hooks = *hooks;
-    tess_status status = tess_executor_table_backward(e, NULL, NULL);
-    e->hooks = own;
-    return status;
+    TESS_TRY(tess_executor_forward_range(e, &all, NULL, NULL, TESS_WALK_FOR_BACKWARD));
+    return tess_executor_backward_range(e, &all, &(tess_backward){.loss = loss, .logprob = logprob});
 }
 
 /* ---- Forward only ---- */

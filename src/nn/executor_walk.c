@@ -1,5 +1,4 @@
-/* Walks over the units of a model: calls the hooks in order, and computes between them. A rehearsal is the same walk
- * without a batch. It computes nothing, so it calls exactly the hooks that training calls. */
+/* Walks over the units of a model: calls the hooks in order, and computes between them. */
 #include "nn/executor_impl.h"
 
 static tess_layer_call call_of(const tess_executor *e, const tess_batch *batch, int unit)
@@ -8,8 +7,8 @@ static tess_layer_call call_of(const tess_executor *e, const tess_batch *batch, 
         .stream = e->stream,
         .kernels = tess_stream_kernels(e->stream),
         .dtype = e->options.dtype,
-        .T = batch != NULL ? batch->n_tokens : 0,
-        .rows = tess_executor_rows(&e->options, batch != NULL ? batch->n_tokens : 0),
+        .T = batch->n_tokens,
+        .rows = tess_executor_rows(&e->options, batch->n_tokens),
         .block = &e->model->blocks[unit],
         .config = &e->model->config,
         .batch = batch,
@@ -151,15 +150,13 @@ static tess_status compute_forward(tess_executor *e, const tess_range *r, const 
 
 static tess_status forward_unit(tess_executor *e, const tess_range *r, int unit, bool first, tess_walk_aim aim)
 {
-    const bool keeps = r->batch != NULL && aim == TESS_WALK_FOR_BACKWARD;
+    const bool keeps = aim == TESS_WALK_FOR_BACKWARD;
     tess_layer_call call = call_of(e, r->batch, unit);
-    if (r->batch != NULL)
-        tess_model_name_unit(e->model, unit, e->stream);
+    tess_model_name_unit(e->model, unit, e->stream);
     if (keeps)
         TESS_TRY(tess_executor_page_forward(e, r, unit));
     TESS_TRY(e->hooks.pre_forward(e->hooks.self, unit, &call.w));
-    if (r->batch != NULL)
-        TESS_TRY(compute_forward(e, r, &call, first, aim));
+    TESS_TRY(compute_forward(e, r, &call, first, aim));
     if (keeps)
         tess_executor_memory(e, r->slot, unit)->state = TESS_UNIT_FORWARD;
     if (keeps && unit > r->begin)
@@ -181,14 +178,11 @@ tess_status tess_executor_forward_range(tess_executor *e, const tess_range *r, c
                                         tess_walk_aim aim)
 {
     const int last = tess_executor_last(e, r);
-    if (r->batch != NULL && aim == TESS_WALK_FOR_RESULT && last >= r->begin)
+    if (aim == TESS_WALK_FOR_RESULT && last >= r->begin)
         tess_executor_page_input(e, r->slot, last);
-    if (r->batch != NULL)
-        TESS_TRY(take_stream(e, r, in, aim));
+    TESS_TRY(take_stream(e, r, in, aim));
     for (int unit = r->begin; unit <= last; unit++)
         TESS_TRY_CTX(forward_unit(e, r, unit, unit == r->begin, aim), "%s: forward", tess_executor_title(e, unit));
-    if (r->batch == NULL)
-        return TESS_OK;
     if (last < r->end - 1) {
         tess_unit_memory *m = tess_executor_memory(e, r->slot, r->end - 1);
         m->state = TESS_UNIT_FORWARD;
@@ -277,8 +271,7 @@ static tess_status reopen_table(tess_executor *e, int slot, tess_layer_call *cal
     }
     TESS_CHECK(t->n > 0, TESS_E_INVALID, no_head, slot);
     TESS_TRY(e->hooks.pre_backward(e->hooks.self, call->unit, &call->w, &call->dw));
-    if (call->batch != NULL)
-        TESS_TRY(copy(e, call->dw[call->block->table], waiting_table(e, 0), t->count * (int64_t)sizeof(float)));
+    TESS_TRY(copy(e, call->dw[call->block->table], waiting_table(e, 0), t->count * (int64_t)sizeof(float)));
     t->first = (t->first + 1) % e->options.n_tables;
     t->n--;
     return TESS_OK;
@@ -307,15 +300,11 @@ static tess_status backward_unit(tess_executor *e, const tess_range *r, int unit
     const bool want_din = input_part || unit > e->options.first_trainable_unit || b->din != NULL;
     if (input_part && !tess_executor_reads(e, unit))
         return TESS_OK;
-    if (r->batch != NULL) {
-        tess_model_name_unit(e->model, unit, e->stream);
-        TESS_TRY(tess_executor_page_backward(e, r, unit, b->part));
-    }
+    tess_model_name_unit(e->model, unit, e->stream);
+    TESS_TRY(tess_executor_page_backward(e, r, unit, b->part));
     TESS_TRY(open_unit(e, r->slot, b->part, &call));
-    if (r->batch != NULL) {
-        TESS_TRY(backward_parts(e, r, &call, inputs, inputs && want_din, b->din));
-        tess_executor_page_done(e, r, unit);
-    }
+    TESS_TRY(backward_parts(e, r, &call, inputs, inputs && want_din, b->din));
+    tess_executor_page_done(e, r, unit);
     return input_part ? e->hooks.post_forward(e->hooks.self, unit) : e->hooks.post_backward(e->hooks.self, unit);
 }
 
@@ -380,8 +369,7 @@ static tess_status train_sink(tess_executor *e, const tess_range *r, const tess_
     tess_layer_call call = call_of_sink(e, r);
     const tess_tensors t = tensors_of(e, r, call.unit, call.block->n_parts - 1, b->din);
     TESS_TRY(e->hooks.pre_forward(e->hooks.self, call.unit, &call.w));
-    if (r->batch != NULL)
-        TESS_TRY(prepare_sink(e, r, &call));
+    TESS_TRY(prepare_sink(e, r, &call));
     TESS_TRY(e->hooks.post_forward(e->hooks.self, call.unit));
 
     TESS_TRY(e->hooks.pre_backward(e->hooks.self, call.unit, &call.w, &call.dw));
@@ -389,8 +377,7 @@ static tess_status train_sink(tess_executor *e, const tess_range *r, const tess_
     if (table >= 0)
         TESS_TRY(open_table(e, r->slot, &lent));
     const bool want_din = e->options.first_trainable_unit < call.unit || b->din != NULL;
-    if (r->batch != NULL)
-        TESS_TRY(sink_of(&call)->train(&call, &lent, &t, b, want_din));
+    TESS_TRY(sink_of(&call)->train(&call, &lent, &t, b, want_din));
     if (table >= 0 && !(tess_executor_trains_table(e) && e->options.n_tables == 0))
         TESS_TRY(e->hooks.post_forward(e->hooks.self, table));
     return e->hooks.post_backward(e->hooks.self, call.unit);
@@ -415,10 +402,8 @@ tess_status tess_executor_backward_range(tess_executor *e, const tess_range *r, 
 {
     const int first = e->options.first_trainable_unit > r->begin ? e->options.first_trainable_unit : r->begin;
     const int last = tess_executor_last(e, r);
-    if (r->batch != NULL)
-        TESS_TRY(advance_states(e, r, b->part));
-    if (r->batch != NULL)
-        tess_executor_page_ahead(e, r, last, b->part);
+    TESS_TRY(advance_states(e, r, b->part));
+    tess_executor_page_ahead(e, r, last, b->part);
     if (last < r->end - 1 && b->part != TESS_BACKWARD_WEIGHTS)
         TESS_TRY_CTX(train_sink(e, r, b), "%s", tess_executor_title(e, r->end - 1));
     else if (b->dout != NULL)
@@ -434,10 +419,8 @@ tess_status tess_executor_table_backward(tess_executor *e, const tess_batch *bat
     tess_layer_call call = call_of_part(&unit, 0);
     const tess_tensors t = {.dout = (void *)(uintptr_t)dstream};
     TESS_TRY(reopen_table(e, 0, &call));
-    if (batch != NULL) {
-        tess_model_name_unit(e->model, call.unit, e->stream);
-        TESS_TRY(call.block->parts[0].part->backward(&call, &t, true, false));
-    }
+    tess_model_name_unit(e->model, call.unit, e->stream);
+    TESS_TRY(call.block->parts[0].part->backward(&call, &t, true, false));
     return e->hooks.post_backward(e->hooks.self, call.unit);
 }
 

@@ -361,16 +361,6 @@ tess_status tess_executor_backward(tess_executor *executor, const tess_range *ra
  *   TESS_E_INVALID  there is no such table, or no head has run */
 tess_status tess_executor_backward_table(tess_executor *executor, const tess_batch *batch, const void *dstream);
 
-/* Calls `hooks` in the order in which tess_executor_train calls the executor's own, and computes nothing. Ignores the w
- * and dw that they return. */
-tess_status tess_executor_rehearse(const tess_executor *executor, const tess_hooks *hooks);
-/* Calls `hooks` for a range as tess_executor_forward does, or, with `backward`, as tess_executor_backward does for
- * its part. Does not read the range's batch; `backward` needs no tensors. */
-tess_status tess_executor_rehearse_range(tess_executor *executor, const tess_hooks *hooks, const tess_range *range,
-                                         const tess_backward *backward);
-/* Calls `hooks` as tess_executor_backward_table does. */
-tess_status tess_executor_rehearse_table(tess_executor *executor, const tess_hooks *hooks);
-
 /* Forward only. Computes log-probabilities of the targets (T), and entropies of the predictions (T) or NULL, of
  * softmax(logits * inv_temperature). Both are 0 where there is no target. The bits are those of training with a loss
  * of that temperature (without a loss: of temperature 1). Logits exist for a chunk of rows at a time. */

@@ -3,17 +3,13 @@
 #include <math.h>
 
 #include "base/mem/named.h"
-#include "base/core/round_up.h"
-#include "base/mem/dry_mem.h"
 #include "base/os/os.h"
 #include "base/text/text.h"
 #include "comm/dry/dry_runtime.h"
+#include "comm/split.h"
 #include "device/dry_device.h"
-#include "engine/drawing.h"
-#include "engine/held_weights.h"
 #include "engine/offload.h"
 #include "engine/stages/rank_stage.h"
-#include "infer/kv_pages.h"
 
 /* ---- Batches ---- */
 /* All micro-batches are the same: full rows, each of one sequence. */
@@ -87,26 +83,41 @@ static tess_status evaluate(tess_engine *e, const tess_config *c, const dry_batc
 static int64_t enough_batches(const tess_engine *e, int64_t n)
 {
     const int64_t n_local = tess_coordinates_rounds(&e->at, n);
-    const int64_t enough = e->stage != NULL ? tess_stage_rehearsed(e->stage, (int)n_local) : 2;
+    const int64_t enough = e->stage != NULL ? tess_stage_enough(e->stage, (int)n_local) : 2;
     return n_local > enough ? enough * e->at.n_data : n;
 }
 
-/* Runs a step. A rank without a micro-batch computes in evaluations only. */
-static tess_status run_step(tess_engine *e, const tess_config *c, bool all, dry_batches *b, tess_dry_report *report)
+/* Runs a step of the engine. A rank without a micro-batch computes in evaluations only. `report` NULL: the step is not
+ * recorded. */
+static tess_status step(tess_engine *e, const tess_memory_plan *plan, dry_batches *b, tess_dry_report *report)
 {
+    const tess_config *c = e->config;
     tess_engine_report result;
     tess_volume *volume = tess_dry_runtime_volume(e->runtime);
+    TESS_TRY(make_batches(e->mem, c, tess_model_get_config(e->whole), b));
     tess_batch_source source = tess_engine_source(e, b, next);
     source.divisor = 1;
     TESS_TRY(tess_fsdp_reserve(e->fsdp, source.n_micro));
-    source.n_micro = all ? source.n_micro : enough_batches(e, source.n_micro);
+    source.n_micro = plan->moves ? source.n_micro : enough_batches(e, source.n_micro);
     if (c->validation.enable && tess_coordinates_micro(&e->at, 0) >= source.n_micro && b->batch.loss == NULL)
         TESS_TRY(evaluate(e, c, b));
     *volume = (tess_volume){.n_rows = 0};
+    tess_dry_runtime_rehearse(e->runtime, report != NULL ? plan->rehearsal : NULL);
     TESS_TRY(tess_engine_step(e, &source, &result));
+    tess_dry_runtime_rehearse(e->runtime, NULL);
+    if (report == NULL)
+        return TESS_OK;
     report->volume = *volume;
     report->exchanged_bytes = result.times.exchanged_bytes;
     return TESS_OK;
+}
+
+static tess_status run_step(tess_engine *e, const tess_memory_plan *plan, tess_dry_report *report)
+{
+    dry_batches batches = {.numbers = NULL};
+    tess_status status = step(e, plan, &batches, report);
+    tess_mem_free(e->mem, batches.numbers);
+    return status;
 }
 
 /* ---- Counters ---- */
@@ -126,7 +137,6 @@ static tess_status count_saved(const tess_engine *e, tess_dry_report *r)
     const double optimizer =
         r->host[TESS_POOL_OPTIMIZER] + r->disk[TESS_POOL_OPTIMIZER] + r->device[TESS_POOL_OPTIMIZER];
     const bool adapts = tess_model_get_config(e->model)->lora.rank > 0;
-    r->n_primary = primary + frozen;
     r->saved = (primary + (adapts ? 0 : frozen)) * sizeof(float) + (held > 0 ? optimizer * primary / held : 0) +
                DISK_BLOCK * (double)tess_model_n_params(e->model);
     return TESS_OK;
@@ -155,16 +165,21 @@ static double resident_of(const tess_engine *e, const tess_dry_report *r)
     return fmin(on_disk, (double)resident);
 }
 
-static tess_status take_counters(const tess_engine *e, tess_dry_report *r)
+void tess_dry_count(const tess_mem *mem, const tess_compute *compute, tess_dry_report *r)
 {
     for (int pool = 0; pool < TESS_POOL_MISC; pool++) {
-        r->host[pool] = (double)tess_mem_stats(e->mem, (tess_pool)pool).bytes;
-        r->disk[pool] = (double)tess_mem_disk_bytes(e->mem, (tess_pool)pool);
-        if (e->compute.apart)
-            r->device[pool] = (double)tess_device_mem_stats(e->compute.device, (tess_pool)pool).bytes;
+        r->host[pool] = (double)tess_mem_stats(mem, (tess_pool)pool).peak_bytes;
+        r->disk[pool] = (double)tess_mem_disk_bytes(mem, (tess_pool)pool);
+        if (compute->apart)
+            r->device[pool] = (double)tess_device_mem_stats(compute->device, (tess_pool)pool).peak_bytes;
     }
-    if (e->compute.apart)
-        r->device[TESS_POOL_ACTIVATIONS] -= (double)tess_stream_work_bytes(e->compute.stream);
+    if (compute->apart)
+        r->device[TESS_POOL_ACTIVATIONS] -= (double)tess_stream_work_bytes(compute->stream);
+}
+
+static tess_status take_counters(const tess_engine *e, tess_dry_report *r)
+{
+    tess_dry_count(e->mem, &e->compute, r);
     r->resides = e->compute.resident;
     r->work = (double)tess_stream_work_bytes(e->stream);
     r->resident = resident_of(e, r);
@@ -173,16 +188,6 @@ static tess_status take_counters(const tess_engine *e, tess_dry_report *r)
     if (e->stage != NULL)
         name_stages(e->stage_plan, r);
     return count_saved(e, r);
-}
-
-static tess_status measure(tess_engine *e, const tess_memory_plan *plan, tess_dry_report *report)
-{
-    tess_held_weights held = {.engine = NULL};
-    tess_status status = plan->holds ? tess_weights_hold(e, &held) : TESS_OK;
-    if (status == TESS_OK)
-        status = take_counters(e, report);
-    tess_status let_go = tess_weights_let_go(&held);
-    return status == TESS_OK ? let_go : status;
 }
 
 /* ---- A rank ---- */
@@ -195,30 +200,66 @@ static tess_status need_nothing(tess_mem *mem, const tess_config *config, const 
     return TESS_OK;
 }
 
-static tess_status fill_nothing(void *context, const char *name, const tess_shape *shape, const tess_box *box,
-                                float *dst)
+/* Runs what the task has and does in addition to steps of the engine. */
+static tess_status run_task(tess_engine *e, const tess_memory_plan *plan, tess_team *all, void **self)
 {
-    (void)context, (void)name, (void)shape, (void)box, (void)dst;
-    return TESS_OK;
+    const tess_dry_task *task = plan->task;
+    if (task == NULL)
+        return TESS_OK;
+    TESS_TRY(task->create(e, all, self));
+    tess_engine *second = task->second(*self);
+    if (second != NULL)
+        TESS_TRY(run_step(second, plan, NULL));
+    dry_batches batches = {.numbers = NULL};
+    tess_status status = make_batches(e->mem, e->config, tess_model_get_config(e->whole), &batches);
+    if (status == TESS_OK)
+        status = task->pause(*self, &batches.batch);
+    tess_mem_free(e->mem, batches.numbers);
+    return status;
 }
 
-static tess_status run(tess_runtime *rt, const tess_memory_plan *plan, const tess_model_config *model,
-                       tess_dry_report *report)
+static tess_status run_all(tess_engine *e, const tess_memory_plan *plan, tess_team *all, void **self,
+                           tess_dry_report *report)
+{
+    TESS_TRY(run_step(e, plan, report));
+    for (int pool = 0; pool < TESS_POOL_MISC; pool++) {
+        report->engine_host[pool] = (double)tess_mem_stats(e->mem, (tess_pool)pool).bytes;
+        report->engine_disk[pool] = (double)tess_mem_disk_bytes(e->mem, (tess_pool)pool);
+    }
+    TESS_TRY(run_task(e, plan, all, self));
+    return take_counters(e, report);
+}
+
+static tess_status train(tess_team *team, const tess_memory_plan *plan, const tess_model_config *model, tess_team *all,
+                         tess_dry_report *report)
 {
     tess_engine *e;
-    dry_batches batches = {.numbers = NULL};
+    void *self = NULL;
     const tess_engine_options options = {.device_need = need_nothing};
-    tess_mem *mem = tess_runtime_mem(rt);
-    TESS_TRY(plan->second
-                 ? tess_engine_create_second(tess_runtime_team(rt), plan->config, model, fill_nothing, NULL, &e)
-                 : tess_engine_create(rt, plan->config, model, &options, &e));
-    tess_status status = make_batches(mem, plan->config, model, &batches);
-    if (status == TESS_OK)
-        status = run_step(e, plan->config, plan->moves, &batches, report);
-    if (status == TESS_OK)
-        status = measure(e, plan, report);
+    TESS_TRY(tess_engine_create_over(team, plan->config, model, &options, &e));
+    tess_status status = run_all(e, plan, all, &self, report);
+    if (self != NULL)
+        plan->task->destroy(&self);
     tess_engine_destroy(&e);
-    tess_mem_free(mem, batches.numbers);
+    return status;
+}
+
+/* Ranks that only draw follow those that train, and have a team of their own (train/trainer.c). */
+static tess_split_place place_of(const void *context, int rank)
+{
+    return (tess_split_place){rank >= *(const int *)context, rank};
+}
+
+static tess_status run(tess_runtime *rt, const tess_memory_plan *plan, const tess_model_config *model, int n_train,
+                       tess_dry_report *report)
+{
+    tess_team *all = tess_runtime_team(rt), *role = NULL;
+    if (tess_runtime_rank(rt) >= n_train)
+        return plan->task->serve(all, plan->config, model, report);
+    if (n_train < tess_team_size(all))
+        TESS_TRY(tess_team_split_by(all, place_of, &n_train, "role", &role));
+    tess_status status = train(role != NULL ? role : all, plan, model, all, report);
+    tess_team_destroy(&role);
     return status;
 }
 
@@ -235,86 +276,13 @@ tess_status tess_dry_rank(const tess_memory_plan *plan, const tess_model_config 
     int degree[TESS_AXES];
     TESS_AUTO(tess_dry_runtime_destroy) tess_runtime *rt = NULL;
     tess_axes_degrees(&plan->config->parallelism, degree);
+    const int n_train = tess_coordinates_by(degree, 0).world;
     const tess_dry_options options = {.rank = rank,
-                                      .world = tess_coordinates_by(degree, rank).world,
-                                      .ranks_a_host = plan->n_local,
+                                      .world = n_train + (plan->task != NULL ? (int)plan->config->rollout.ranks : 0),
+                                      .ranks_a_host = plan->n_local + plan->n_drawing,
                                       .n_threads = threads_of(plan),
                                       .kernels = plan->kernels};
     *report = (tess_dry_report){.work = 0};
     TESS_TRY(tess_dry_runtime_create(&options, &rt));
-    return run(rt, plan, model, report);
-}
-
-/* ---- A rank that only draws ---- */
-/* Copies of the weights: the one in use, and the next one that is being received */
-enum { COPIES = 2, ALIGNMENT = 64 };
-
-static double copy_bytes(const tess_model *model, tess_dtype dtype)
-{
-    size_t bytes = 0;
-    for (int i = 0; i < tess_model_n_params(model); i++)
-        bytes += tess_round_up((size_t)tess_shape_count(&tess_model_param(model, i)->shape) * tess_dtype_size(dtype),
-                               ALIGNMENT);
-    return (double)bytes;
-}
-
-static tess_status generate_dry(tess_mem *mem, const tess_model *model, const tess_generator_options *options,
-                                tess_memory_of_rank *rank)
-{
-    TESS_AUTO(tess_stream_destroy) tess_stream *stream = NULL;
-    TESS_AUTO(tess_generator_destroy) tess_generator *generator = NULL;
-    TESS_TRY(tess_stream_create(mem, 1, NULL, &stream));
-    TESS_TRY(tess_generator_create(stream, model, &(tess_hooks){.self = NULL}, options, &generator));
-    for (int pool = 0; pool < TESS_POOL_MISC; pool++)
-        rank->pool[pool] += (double)tess_mem_stats(mem, (tess_pool)pool).bytes;
-    return TESS_OK;
-}
-
-/* Creates the part of the model that a rank has at these places. */
-static tess_status create_part(tess_mem *mem, const tess_config *c, const tess_model_config *sizes, int pp, int tp,
-                               tess_model **model)
-{
-    int degree[TESS_AXES];
-    tess_stage_plan stages;
-    tess_axes_degrees(&c->parallelism, degree);
-    TESS_TRY(tess_stage_plan_create(mem, c, sizes, pp, &stages));
-    stages.part.tp_rank = tp;
-    stages.part.tp_degree = degree[TESS_AXIS_TP];
-    tess_status status = tess_model_create_part(mem, sizes, &stages.part, model);
-    tess_stage_plan_free(mem, &stages);
-    return status;
-}
-
-/* Finds the largest page of all ranks. No rank along tp has more key heads than the first. */
-static tess_status find_page(tess_mem *mem, const tess_config *c, const tess_model_config *sizes, int n_stages,
-                             tess_generator_options *options)
-{
-    for (int pp = 0; pp < n_stages; pp++) {
-        tess_model *model;
-        TESS_TRY(create_part(mem, c, sizes, pp, 0, &model));
-        const size_t page = tess_kv_page_bytes(model, options->dtype);
-        options->page_bytes = page > options->page_bytes ? page : options->page_bytes;
-        tess_model_destroy(&model);
-    }
-    return TESS_OK;
-}
-
-tess_status tess_memory_of_drawing(const tess_model_config *sizes, const tess_config *c, int rank,
-                                   tess_memory_of_rank *of_rank)
-{
-    int degree[TESS_AXES];
-    TESS_AUTO(tess_mem_destroy) tess_mem *mem = NULL;
-    TESS_AUTO(tess_model_destroy) tess_model *model = NULL;
-    tess_generator_options options = tess_drawing_options(c, c->rollout.prompts * c->rollout.n);
-    *of_rank = (tess_memory_of_rank){.stages = "draws"};
-    TESS_TRY(tess_mem_create_dry(&mem));
-    tess_axes_degrees(&c->parallelism, degree);
-    const tess_coordinates at = tess_coordinates_by(degree, rank);
-    TESS_TRY(find_page(mem, c, sizes, at.degree[TESS_AXIS_PP], &options));
-    TESS_TRY(create_part(mem, c, sizes, at.place[TESS_AXIS_PP], at.place[TESS_AXIS_TP], &model));
-    const tess_model_part *part = tess_model_get_part(model);
-    options.points = (tess_points){.rank = part->tp_rank, .degree = part->tp_degree};
-    options.sequence_parallel = tess_engine_activations(c).sequence_parallel;
-    of_rank->pool[TESS_POOL_PARAMS] = COPIES * copy_bytes(model, options.dtype);
-    return generate_dry(mem, model, &options, of_rank);
+    return run(rt, plan, model, n_train, report);
 }

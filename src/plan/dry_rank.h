@@ -8,19 +8,22 @@
 #include "plan/memory_need.h"
 
 typedef struct tess_dry_report {
-    double host[TESS_POOL_COUNT];   /* bytes of the host's memory, without MISC */
+    double host[TESS_POOL_COUNT];   /* bytes of the host's memory at the peak, without MISC */
     double disk[TESS_POOL_COUNT];   /* bytes on disk (offload) */
-    double device[TESS_POOL_COUNT]; /* bytes of the device's memory, without work space of kernels */
+    double device[TESS_POOL_COUNT]; /* bytes of the device's memory at the peak, without work space of kernels */
     bool resides;                   /* shards are in the device's memory */
     double work;                    /* work space of the host's kernels, a part of the activations */
     double resident;                /* largest number of bytes of `disk` in memory at a time; not in `host` */
-    double n_primary;               /* elements that the rank writes to disk */
-    double saved;                   /* bytes of the state that a save copies */
+    double engine_host[TESS_POOL_COUNT], engine_disk[TESS_POOL_COUNT]; /* bytes of the engine alone between steps */
+    double saved;                                                      /* bytes of the state that a save copies */
     int64_t n_units, largest_unit, n_blocks;
     char stages[TESS_MEMORY_STAGES];
     tess_volume volume;     /* operations of the step, if plan->moves */
     double exchanged_bytes; /* received from ranks with the same layer in the step; not in `volume` */
 } tess_dry_report;
+
+/* Counts the peaks of a dry rank's pools, on the host and on the device that it computes on. */
+void tess_dry_count(const tess_mem *mem, const tess_compute *compute, tess_dry_report *report);
 
 /* Runs rank `rank` of the plan dry. `host` counts what the first of a host's ranks counts for all that share it, where
  * this rank is the first.

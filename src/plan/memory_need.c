@@ -1,5 +1,6 @@
 #include "plan/memory_need.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,18 +21,16 @@ typedef struct memory_search {
     size_t size, at;
 } memory_search;
 
-static bool fits(memory_search *s, const tess_memory_plan *plan)
+/* Returns the bytes that a host needs; INFINITY: the settings exclude each other. */
+static double need_of(memory_search *s, const tess_memory_plan *plan)
 {
     tess_memory_need need = {0};
-    if (s->status != TESS_OK)
-        return false;
     s->status = tess_memory_predict(s->mem, s->model, plan, &need);
-    if (s->status == TESS_E_INVALID || s->status == TESS_E_UNSUPPORTED) { /* the settings exclude each other */
-        s->status = TESS_OK;
-        tess_error_clear();
-        return false;
-    }
-    return s->status == TESS_OK && need.host <= s->room;
+    if (s->status != TESS_E_INVALID && s->status != TESS_E_UNSUPPORTED)
+        return s->status == TESS_OK ? need.host : INFINITY;
+    s->status = TESS_OK;
+    tess_error_clear();
+    return INFINITY;
 }
 
 static tess_status assign_all(tess_config *config, char *assignments)
@@ -42,9 +41,9 @@ static tess_status assign_all(tess_config *config, char *assignments)
     return TESS_OK;
 }
 
-/* Whether the plan fits with other settings: assignments, separated by spaces. */
-static __attribute__((format(printf, 3, 4))) bool fits_with(memory_search *s, const tess_memory_plan *plan,
-                                                            const char *format, ...)
+/* Returns the need with other settings: assignments, separated by spaces. */
+static __attribute__((format(printf, 3, 4))) double need_with(memory_search *s, const tess_memory_plan *plan,
+                                                              const char *format, ...)
 {
     char words[512];
     tess_config config;
@@ -54,12 +53,12 @@ static __attribute__((format(printf, 3, 4))) bool fits_with(memory_search *s, co
     vsnprintf(words, sizeof(words), format, args);
     va_end(args);
     if (s->status != TESS_OK || (s->status = tess_config_copy(plan->config, &config)) != TESS_OK)
-        return false;
+        return INFINITY;
     s->status = assign_all(&config, words);
     p.config = &config;
-    bool fit = fits(s, &p);
+    const double need = s->status == TESS_OK ? need_of(s, &p) : INFINITY;
     tess_config_free(&config);
-    return fit;
+    return need;
 }
 
 /* The number of ranks along axes of a kind. */
@@ -70,27 +69,28 @@ static int ranks_of(const tess_memory_plan *plan, tess_axis_kind kind)
     return tess_axes_ranks(degree, kind);
 }
 
-/* Whether the plan fits on this many hosts with n_local ranks each, and with other settings. It does not if a copy of
- * the model does not divide the ranks evenly. */
-static bool fits_over(memory_search *s, const tess_memory_plan *plan, int n_hosts, int n_local, const char *settings)
+/* Returns the need on this many hosts with n_local ranks each, and with other settings. INFINITY: a copy of the model
+ * does not divide the ranks evenly. */
+static double need_over(memory_search *s, const tess_memory_plan *plan, int n_hosts, int n_local, const char *settings)
 {
     tess_memory_plan p = *plan;
     const int n = n_hosts * n_local, n_model = ranks_of(plan, TESS_AXIS_OF_MODEL), n_data = n / n_model;
     const int given = (int)plan->config->parallelism.data_parallel_replicate_degree;
     const int replicas = settings[0] == '\0' && n_data % given == 0 ? given : 1;
     p.n_local = n_local;
-    return n % n_model == 0 && fits_with(s, &p,
-                                         "parallelism.data_parallel_shard_degree=%d "
-                                         "parallelism.data_parallel_replicate_degree=%d %s",
-                                         n_data / replicas, replicas, settings);
+    return n % n_model != 0 ? INFINITY
+                            : need_with(s, &p,
+                                        "parallelism.data_parallel_shard_degree=%d "
+                                        "parallelism.data_parallel_replicate_degree=%d %s",
+                                        n_data / replicas, replicas, settings);
 }
 
 /* Whether the plan fits on its own ranks with settings that leave one copy of the model. */
 static bool fits_same(memory_search *s, const tess_memory_plan *plan, const char *settings)
 {
-    return fits_with(s, plan,
+    return need_with(s, plan,
                      "parallelism.data_parallel_shard_degree=%d parallelism.data_parallel_replicate_degree=1 %s",
-                     ranks_of(plan, TESS_AXIS_OF_BATCH), settings);
+                     ranks_of(plan, TESS_AXIS_OF_BATCH), settings) <= s->room;
 }
 
 #define OFFER(s, ...)                                                                                       \
@@ -102,7 +102,7 @@ static bool fits_same(memory_search *s, const tess_memory_plan *plan, const char
 /* Offers a setting if the plan fits with it. */
 static bool offer(memory_search *s, const tess_memory_plan *plan, const char *setting)
 {
-    bool fit = fits_with(s, plan, "%s", setting);
+    const bool fit = need_with(s, plan, "%s", setting) <= s->room;
     if (fit)
         OFFER(s, "%s", setting);
     return fit;
@@ -129,7 +129,7 @@ static void offer_settings(memory_search *s, const tess_memory_plan *plan)
     const int world = ranks_of(plan, TESS_AXIS_OF_BATCH) * ranks_of(plan, TESS_AXIS_OF_MODEL);
     const int64_t batch = c->training.local_batch_size, passes = c->training.passes;
     for (int n = plan->n_local - 1; world == plan->n_local && n > 0; n--)
-        if (fits_over(s, plan, 1, n, "")) {
+        if (need_over(s, plan, 1, n, "") <= s->room) {
             OFFER(s, "-n %d", n);
             break;
         }
@@ -146,25 +146,41 @@ static void offer_settings(memory_search *s, const tess_memory_plan *plan)
         offer_value(s, plan, "training.passes", passes + 1, batch);
 }
 
+/* A number of hosts, in units of whole copies of the model, and what each of them needs. */
+typedef struct host_point {
+    int n;
+    double need;
+} host_point;
+
+/* Guesses the smallest number that is enough, between one that is not and one that is. The state is divided by the
+ * hosts, and everything else is not, so the need is a + b / n. Each third guess is the middle. */
+static int guess_hosts(const host_point *below, const host_point *enough, double room, int n_guesses)
+{
+    const double b = (below->need - enough->need) / (1.0 / below->n - 1.0 / enough->n);
+    const double guess = ceil(b / (room - enough->need + b / enough->n));
+    if (n_guesses % 3 == 2 || !isfinite(guess))
+        return (below->n + enough->n) / 2;
+    return (int)fmin(fmax(guess, below->n + 1), enough->n - 1);
+}
+
 /* The smallest number of hosts like this one, with n_local ranks each, that is enough. Only numbers whose ranks
  * divide evenly into copies of the model are tried. 0: no number is enough. */
 static int hosts_for(memory_search *s, const tess_memory_plan *plan, int n_local, const char *settings)
 {
-    int each = 1, below = 0, n = 1;
+    int each = 1;
     while (each * n_local % ranks_of(plan, TESS_AXIS_OF_MODEL) != 0)
         each++;
-    int most = JOB_MAX_HOSTS / each;
-    if (most == 0 || !fits_over(s, plan, most * each, n_local, settings))
+    host_point enough = {.n = JOB_MAX_HOSTS / each}, below = {.n = 1};
+    if (enough.n == 0 || (enough.need = need_over(s, plan, enough.n * each, n_local, settings)) > s->room)
         return 0;
-    while (n < most && !fits_over(s, plan, n * each, n_local, settings)) {
-        below = n;
-        n = 2 * n < most ? 2 * n : most;
+    if (enough.n == 1 || (below.need = need_over(s, plan, each, n_local, settings)) <= s->room)
+        return each;
+    for (int i = 0; enough.n - below.n > 1; i++) {
+        host_point p = {.n = guess_hosts(&below, &enough, s->room, i)};
+        p.need = need_over(s, plan, p.n * each, n_local, settings);
+        *(p.need <= s->room ? &enough : &below) = p;
     }
-    while (n - below > 1) {
-        int middle = (below + n) / 2;
-        *(fits_over(s, plan, middle * each, n_local, settings) ? &n : &below) = middle;
-    }
-    return n * each;
+    return enough.n * each;
 }
 
 static void offer_hosts(memory_search *s, const tess_memory_plan *plan, const char *settings, const char *with)
@@ -196,35 +212,37 @@ static void list_lean(const tess_config *c, const char *between, char *text, siz
     }
 }
 
-static const char *find_what_fits(memory_search *s, const tess_memory_plan *plan)
+tess_status tess_memory_would_fit(tess_mem *mem, const tess_model_config *model, const tess_memory_plan *plan,
+                                  double room, char *text, size_t size)
 {
+    memory_search s = {.mem = mem, .model = model, .room = room, .text = text, .size = size};
     char settings[192], with[200];
-    s->text[0] = '\0';
     list_lean(plan->config, " ", settings, sizeof(settings));
     list_lean(plan->config, ", ", with, sizeof(with));
-    offer_settings(s, plan);
-    if (s->at == 0 && settings[0] != '\0' && fits_same(s, plan, settings))
-        OFFER(s, "%s", with + 2);
+    text[0] = '\0';
+    offer_settings(&s, plan);
+    if (s.at == 0 && settings[0] != '\0' && fits_same(&s, plan, settings))
+        OFFER(&s, "%s", with + 2);
     if (plan->config->parallelism.shard_strategy == TESS_STRATEGY_FULL)
-        offer_hosts(s, plan, "", "");
-    if (s->at == 0)
-        offer_hosts(s, plan, settings, with);
-    return s->text;
+        offer_hosts(&s, plan, "", "");
+    if (s.at == 0)
+        offer_hosts(&s, plan, settings, with);
+    if (s.at == 0)
+        snprintf(text, size, "on no number of hosts like this one");
+    if (s.status != TESS_E_NOMEM) /* a limit on this process's addresses; the plan does not fit anyway */
+        return s.status;
+    tess_error_clear();
+    snprintf(text, size, "with settings that could not be tried here");
+    return TESS_OK;
 }
 
 /* ---- The check ---- */
 static void describe(const tess_memory_plan *plan, const tess_memory_need *need, char *text, size_t size)
 {
     char bytes[32];
-    const char *separator = "";
     const tess_memory_of_rank *r = &need->most;
     size_t at = tess_text_add(text, size, 0, "a rank%s%s: ", r->stages[0] != '\0' ? " with " : "", r->stages);
-    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
-        if (r->pool[pool] > 0) {
-            at = tess_text_add(text, size, at, "%s%s %s", separator, tess_pool_name((tess_pool)pool),
-                               tess_format_bytes(r->pool[pool], bytes, sizeof(bytes)));
-            separator = ", ";
-        }
+    at = tess_pools_format(r->pool, text, size, at);
     if (r->resident > 0)
         at = tess_text_add(text, size, at, "; comm has %s of what is on disk at a time (offload.resident)",
                            tess_format_bytes(r->resident, bytes, sizeof(bytes)));
@@ -237,43 +255,35 @@ tess_status tess_memory_check(tess_mem *mem, const tess_model_config *model, con
 {
     tess_memory_need need;
     char needed[32], free_bytes[32], pools[512], offers[640];
-    memory_search search = {.mem = mem, .model = model, .room = room, .text = offers, .size = sizeof(offers)};
     TESS_TRY(tess_memory_predict(mem, model, plan, &need));
     TESS_TRY(tess_offload_check_space(plan->config, need.host_disk));
     if (need.host <= room)
         return TESS_OK;
     describe(plan, &need, pools, sizeof(pools));
-    const char *what = find_what_fits(&search, plan);
-    if (search.status == TESS_E_NOMEM) { /* a limit on this process's addresses; the plan does not fit anyway */
-        tess_error_clear();
-        what = "with settings that could not be tried here";
-    } else {
-        TESS_TRY(search.status);
-    }
+    TESS_TRY(tess_memory_would_fit(mem, model, plan, room, offers, sizeof(offers)));
     return TESS_FAIL(TESS_E_INVALID,
                      "%d rank%s of this host would need %s of memory, but %s has %s left (%s). It would "
                      "fit %s. job.ignore_memory=true starts it as it is",
                      plan->n_local + plan->n_drawing, plan->n_local + plan->n_drawing > 1 ? "s" : "",
                      tess_format_bytes(need.host, needed, sizeof(needed)), room_of,
-                     tess_format_bytes(room, free_bytes, sizeof(free_bytes)), pools,
-                     what[0] != '\0' ? what : "on no number of hosts like this one");
+                     tess_format_bytes(room, free_bytes, sizeof(free_bytes)), pools, offers);
 }
 
-tess_status tess_memory_check_here(tess_mem *mem, const tess_model_config *model, const tess_config *config,
-                                   int n_local, int n_drawing, tess_memory_rank_fn of_task)
+tess_status tess_memory_check_here(tess_mem *mem, const tess_model_config *model, const tess_memory_plan *plan,
+                                   const tess_reporter *reporter)
 {
     bool by_group;
+    const tess_config *config = plan->config;
     uint64_t available = tess_memory_available(&by_group);
-    tess_memory_plan plan = tess_memory_plan_of(config, n_local);
-    plan.n_drawing = n_drawing;
-    plan.of_task = of_task;
     if (config->job.ignore_memory)
         available = UINT64_MAX;
     if (available == UINT64_MAX && !tess_config_offloads(config) && config->activation_checkpoint.budget == 0)
         return TESS_OK;
-    tess_status status = tess_memory_check(mem, model, &plan, (double)available, by_group ? "its control group" : "it");
+    tess_status status = tess_memory_check(mem, model, plan, (double)available, by_group ? "its control group" : "it");
     if (status != TESS_E_NOMEM)
         return status;
-    tess_error_clear(); /* a limit on this process's addresses hides the need */
+    /* a limit on this process's addresses hides the need */
+    tess_report_line(reporter, "warning: whether memory suffices was not checked: %s", tess_error_message());
+    tess_error_clear();
     return TESS_OK;
 }

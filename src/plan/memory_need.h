@@ -5,25 +5,20 @@
 #define TESS_PLAN_MEMORY_NEED_H
 
 #include "engine/engine.h"
-
-struct tess_memory_plan;
-struct tess_memory_of_rank;
-typedef tess_status (*tess_memory_rank_fn)(tess_mem *mem, const tess_model_config *model,
-                                           const struct tess_memory_plan *plan, int rank,
-                                           struct tess_memory_of_rank *of_rank);
+#include "plan/dry_task.h"
 
 /* Everything that determines the memory of a training, in addition to its model. */
 typedef struct tess_memory_plan {
-    const tess_config *config;   /* borrowed; it has passed tess_config_check_step */
-    int n_local;                 /* number of ranks on a host */
-    int n_threads;               /* threads of a rank; 0: an equal share of the host's cores */
-    const char *kernels;         /* name of the kernel table; NULL: this host's best */
-    bool second;                 /* the engine is the second one of its ranks (tess_engine_create_second) */
-    bool holds;                  /* all units are held at once (held_weights.h) */
-    bool moves;                  /* dry ranks run all micro-batches of a step, for the volume (dry_rank.h) */
-    bool saves_beside;           /* count the optional second copy of the saved state */
-    int n_drawing;               /* number of ranks of a host that only draw (rollout.ranks) */
-    tess_memory_rank_fn of_task; /* predicts all memory of the task on a rank; NULL: the task is training only */
+    const tess_config *config; /* borrowed; it has passed tess_config_check_step */
+    int n_local;               /* number of ranks on a host */
+    int n_threads;             /* threads of a rank; 0: an equal share of the host's cores */
+    const char *kernels;       /* name of the kernel table; NULL: this host's best */
+    bool moves;                /* dry ranks run all micro-batches of a step, for the volume (dry_rank.h) */
+    bool saves_beside;         /* count the optional second copy of the saved state */
+    int n_drawing;             /* number of ranks of a host that only draw (rollout.ranks) */
+    const tess_dry_task *task; /* builds objects next to the engine; NULL: there are none */
+    struct tess_rehearsal
+        *rehearsal; /* gets the operations of a dry rank's step (comm/rehearsal/rehearsal.h), or NULL */
 } tess_memory_plan;
 
 /* Makes the plan of a configuration. */
@@ -37,7 +32,6 @@ typedef struct tess_memory_of_rank {
     double disk[TESS_POOL_COUNT];    /* offload: bytes on disk; they are not memory */
     double resident;                 /* offload: largest number of these bytes in memory at a time, in the comm pool */
     double work;                     /* work space of the host's kernels, a part of the activations */
-    double n_primary;                /* elements that the rank writes to disk */
     int64_t n_units, n_blocks;       /* number of units, and of the blocks in them */
     int64_t largest_unit;            /* bytes of the largest unit's gathered parameters */
     double device[TESS_POOL_COUNT];  /* bytes of the device's memory, without work space of kernels */
@@ -50,8 +44,9 @@ typedef struct tess_memory_need {
     double host_disk;         /* bytes on disk of all ranks on the host that needs most */
 } tess_memory_need;
 
-/* Adds up all pools of the rank's device. */
-double tess_memory_of_device(const tess_memory_of_rank *rank);
+double tess_pools_sum(const double pools[TESS_POOL_COUNT]);
+/* Appends the pools that are not empty, as "params 1.0 GiB, grads 512 MiB"; returns like tess_text_add. */
+size_t tess_pools_format(const double pools[TESS_POOL_COUNT], char *text, size_t size, size_t at);
 /* Predicts the bytes that training takes on a rank's device if its shards are there. A tess_device_need_fn. */
 tess_status tess_memory_device_need(tess_mem *mem, const tess_config *config, const tess_model *model, int rank,
                                     double *bytes);
@@ -61,13 +56,18 @@ tess_status tess_memory_device_need(tess_mem *mem, const tess_config *config, co
 tess_status tess_memory_predict(tess_mem *mem, const tess_model_config *model, const tess_memory_plan *plan,
                                 tess_memory_need *need);
 
-/* Predicts the memory of one rank that trains, with exactly the rows that it has. */
-tess_status tess_memory_predict_rank(tess_mem *mem, const tess_model_config *model, const tess_memory_plan *plan,
-                                     int rank, tess_memory_of_rank *out);
+/* The ranks of a plan. Ranks that take the same memory share a dry rank. `model` and `plan` are borrowed.
+ * tess_memory_ranks_need returns what a rank needs, until the next call. is_exact false: with Muon, ranks that have
+ * different matrices count as equal. */
+typedef struct tess_memory_ranks tess_memory_ranks;
+tess_status tess_memory_ranks_open(tess_mem *mem, const tess_model_config *model, const tess_memory_plan *plan,
+                                   bool is_exact, tess_memory_ranks **ranks);
+tess_status tess_memory_ranks_need(tess_memory_ranks *ranks, int rank, const tess_memory_of_rank **need);
+void tess_memory_ranks_close(tess_memory_ranks **ranks);
 
-/* Predicts the memory of a rank that only draws: two copies of its part of the weights, and a generator. */
-tess_status tess_memory_of_drawing(const tess_model_config *model, const tess_config *config, int rank,
-                                   tess_memory_of_rank *of_rank);
+/* Predicts the memory of one rank, with exactly the rows that it has. The ranks after those that train only draw. */
+tess_status tess_memory_predict_rank(const tess_model_config *model, const tess_memory_plan *plan, int rank,
+                                     tess_memory_of_rank *out);
 
 /* Checks that the ranks of a host fit into `room` bytes. `room_of` names the owner of that room, such as "this
  * host".
@@ -76,9 +76,14 @@ tess_status tess_memory_of_drawing(const tess_model_config *model, const tess_co
 tess_status tess_memory_check(tess_mem *mem, const tess_model_config *model, const tess_memory_plan *plan, double room,
                               const char *room_of);
 
-/* tess_memory_check for this host and its free memory. n_local ranks of it train, and n_drawing only draw. `of_task`
- * is that of the plan. */
-tess_status tess_memory_check_here(tess_mem *mem, const tess_model_config *model, const tess_config *config,
-                                   int n_local, int n_drawing, tess_memory_rank_fn of_task);
+/* Lists the settings, smaller numbers of ranks or larger numbers of hosts with which the plan would fit into `room`
+ * bytes of a host, by dry ranks: "with -n 2, or with activation_checkpoint.mode=full". */
+tess_status tess_memory_would_fit(tess_mem *mem, const tess_model_config *model, const tess_memory_plan *plan,
+                                  double room, char *text, size_t size);
+
+/* tess_memory_check for this host and its free memory. `plan` has this host's numbers of ranks. If a limit on the
+ * addresses of this process is in the way, a line to `reporter` says that nothing was checked. */
+tess_status tess_memory_check_here(tess_mem *mem, const tess_model_config *model, const tess_memory_plan *plan,
+                                   const tess_reporter *reporter);
 
 #endif

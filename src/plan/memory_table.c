@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mem/scoped.h"
 #include "base/os/memory_group.h"
+#include "base/text/json.h"
 #include "engine/model/adapter.h"
 #include "plan/dry_rank.h"
 #include "engine/model/model_file.h"
@@ -36,7 +38,8 @@ const char tess_memory_form[] =
                                               "[{memory.room:!}  {memory.needed:B} in all; "
                                               "[{memory.room.by_group:!}the control group of this process|this host] "
                                               "has "
-                                              "{memory.room.left:B} left[{memory.room.too_little:!}: TOO LITTLE]\n]"
+                                              "{memory.room.left:B} left[{memory.room.too_little:!}: TOO LITTLE]\n"
+                                              "[{memory.room.fits_with:!}  it would fit {memory.room.fits_with}\n]]"
                                               "[{memory.volume:!}\nvolume of a step of rank 0, in MiB from other "
                                               "ranks\n"
                                               "  axis                     operation                   number         "
@@ -44,27 +47,14 @@ const char tess_memory_form[] =
                                               "{*memory.volume}  {axis:-24} {operation:-24} {number:9} "
                                               "{mib:11.3f}\n{/}]]";
 
-/* The pools that have a column. */
-static const tess_pool columns[] = {TESS_POOL_PARAMS, TESS_POOL_GRADS,    TESS_POOL_OPTIMIZER, TESS_POOL_ACTIVATIONS,
-                                    TESS_POOL_COMM,   TESS_POOL_KV_CACHE, TESS_POOL_MISC};
-enum { N_COLUMNS = sizeof(columns) / sizeof(columns[0]) };
-
-static double sum_of(const double pools[TESS_POOL_COUNT])
-{
-    double sum = 0;
-    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
-        sum += pools[pool];
-    return sum;
-}
-
 static void add_row(json_t *rows, const char *name, const tess_memory_of_rank *r)
 {
     json_t *gib = json_array();
-    for (int i = 0; i < N_COLUMNS; i++)
-        json_array_append_new(gib, json_real(r->pool[columns[i]] / 0x1p30));
-    json_array_append_new(rows,
-                          json_pack("{s:s, s:o, s:f, s:f, s:s}", "rank", name, "gib", gib, "sum",
-                                    sum_of(r->pool) / 0x1p30, "disk", sum_of(r->disk) / 0x1p30, "stages", r->stages));
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
+        json_array_append_new(gib, json_real(r->pool[pool] / 0x1p30));
+    json_array_append_new(rows, json_pack("{s:s, s:o, s:f, s:f, s:s}", "rank", name, "gib", gib, "sum",
+                                          tess_pools_sum(r->pool) / 0x1p30, "disk", tess_pools_sum(r->disk) / 0x1p30,
+                                          "stages", r->stages));
 }
 
 /* Returns the rows of the table, of the host's memory or of the device's. Consecutive ranks with equal memory share a
@@ -104,19 +94,27 @@ static tess_status describe_plan(const tess_memory_plan *plan, const tess_memory
                                      "optimizer", optimizer, "tokens", rows * seq_len, "rows", rows, "seq_len", seq_len,
                                      "work", r->work, "units", (json_int_t)r->n_units, "blocks",
                                      (json_int_t)r->n_blocks, "largest_unit", (double)r->largest_unit, "disk_of_first",
-                                     sum_of(r->disk), "saves_beside", plan->saves_beside));
+                                     tess_pools_sum(r->disk), "saves_beside", plan->saves_beside));
     return TESS_OK;
 }
 
-static void describe_room(double needed, json_t *memory)
+static tess_status describe_room(tess_mem *mem, const tess_model_config *sizes, const tess_memory_plan *plan,
+                                 json_t *memory)
 {
+    char offers[640];
+    const double needed = json_number_value(json_object_get(memory, "needed"));
     bool by_group;
     uint64_t available = tess_memory_available(&by_group);
-    json_object_set_new(memory, "needed", json_real(needed));
-    if (available != UINT64_MAX)
-        json_object_set_new(memory, "room",
-                            json_pack("{s:f, s:b, s:b}", "left", (double)available, "by_group", by_group, "too_little",
-                                      needed > (double)available));
+    if (available == UINT64_MAX)
+        return TESS_OK;
+    json_t *room = json_pack("{s:f, s:b, s:b}", "left", (double)available, "by_group", by_group, "too_little",
+                             needed > (double)available);
+    json_object_set_new(memory, "room", room);
+    if (needed <= (double)available)
+        return TESS_OK;
+    TESS_TRY(tess_memory_would_fit(mem, sizes, plan, (double)available, offers, sizeof(offers)));
+    json_object_set_new(room, "fits_with", tess_json_text(offers));
+    return TESS_OK;
 }
 
 static tess_status describe_all(const tess_memory_plan *plan, const tess_memory_of_rank *ranks, int n, json_t *memory)
@@ -130,14 +128,14 @@ static tess_status describe_all(const tess_memory_plan *plan, const tess_memory_
         }
     if (n > 1)
         add_row(rows, "all", &all);
-    for (int i = 0; i < N_COLUMNS; i++)
-        json_array_append_new(pools, json_string(tess_pool_name(columns[i])));
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
+        json_array_append_new(pools, json_string(tess_pool_name((tess_pool)pool)));
     json_object_update_new(memory, json_pack("{s:i, s:o, s:o, s:f}", "n_ranks", n, "pools", pools, "ranks", rows,
-                                             "disk", sum_of(all.disk)));
-    if (tess_memory_of_device(&ranks[0]) > 0)
+                                             "disk", tess_pools_sum(all.disk)));
+    if (tess_pools_sum(ranks[0].device) > 0)
         json_object_update_new(memory, json_pack("{s:o, s:b}", "devices", describe_ranks(ranks, n, true), "copied",
                                                  ranks[0].device[TESS_POOL_PARAMS] > 0));
-    describe_room(sum_of(all.pool), memory);
+    json_object_set_new(memory, "needed", json_real(tess_pools_sum(all.pool)));
     return describe_plan(plan, &ranks[0], memory);
 }
 
@@ -174,33 +172,30 @@ static tess_status predict_volume(const tess_memory_plan *plan, const tess_model
 }
 
 /* ---- All ---- */
-static tess_status predict_ranks(tess_mem *mem, tess_memory_rank_fn predict, const tess_config *config,
-                                 const tess_model_config *sizes, int n, tess_memory_of_rank *ranks,
-                                 tess_memory_plan *plan)
-{
-    *plan = tess_memory_plan_of(config, tess_config_trainers(config, n));
-    plan->saves_beside = config->checkpoint.enable && config->checkpoint.async;
-    int n_trainers = tess_config_trainers(config, n);
-    for (int rank = 0; rank < n_trainers; rank++)
-        TESS_TRY(predict(mem, sizes, plan, rank, &ranks[rank]));
-    for (int rank = n_trainers; rank < n; rank++)
-        TESS_TRY(tess_memory_of_drawing(sizes, config, 0, &ranks[rank]));
-    return TESS_OK;
-}
-
-tess_status tess_memory_describe(tess_mem *mem, tess_memory_rank_fn predict, const tess_config *config, int n_ranks,
+tess_status tess_memory_describe(tess_mem *mem, const tess_dry_task *task, const tess_config *config, int n_ranks,
                                  json_t *report)
 {
     tess_model_config sizes;
-    tess_memory_plan plan;
+    const int n_train = tess_config_trainers(config, n_ranks);
+    tess_memory_plan plan = tess_memory_plan_of(config, n_train);
     TESS_AUTO(tess_mem_drop) tess_memory_of_rank *ranks = NULL;
+    TESS_AUTO(tess_memory_ranks_close) tess_memory_ranks *known = NULL;
+    const tess_memory_of_rank *need;
     json_auto_t *memory = json_object();
+    plan.saves_beside = config->checkpoint.enable && config->checkpoint.async;
+    plan.n_drawing = n_ranks - n_train;
+    plan.task = task;
     TESS_TRY(tess_config_load_model(config, NULL, &sizes));
     TESS_TRY(tess_config_check_trainable(mem, config, &sizes));
     TESS_TRY(TESS_NEW(mem, n_ranks, "memory of ranks", &ranks));
-    TESS_TRY(predict_ranks(mem, predict, config, &sizes, n_ranks, ranks, &plan));
+    TESS_TRY(tess_memory_ranks_open(mem, &sizes, &plan, true, &known));
+    for (int rank = 0; rank < n_ranks; rank++) {
+        TESS_TRY(tess_memory_ranks_need(known, rank, &need));
+        ranks[rank] = *need;
+    }
     TESS_TRY(describe_all(&plan, ranks, n_ranks, memory));
-    if (tess_config_trainers(config, n_ranks) > 1)
+    TESS_TRY(describe_room(mem, &sizes, &plan, memory));
+    if (n_train > 1)
         TESS_TRY(predict_volume(&plan, &sizes, memory));
     json_object_set(report, "memory", memory);
     return TESS_OK;

@@ -1,8 +1,8 @@
 #include "plan/placements.h"
 
+#include "base/mem/scoped.h"
 #include "engine/block_units.h"
 #include "engine/model/adapter.h"
-#include "engine/model/model_file.h"
 #include "engine/stages/rank_stage.h"
 
 static tess_place cut_by(bool is_cut, int dim)
@@ -61,13 +61,12 @@ static tess_status place_rank(const tess_config *config, int rank, tess_param_pl
     return status;
 }
 
-tess_status tess_param_placements_create(tess_mem *mem, const tess_config *config, tess_param_placements *out)
+tess_status tess_param_placements_create(tess_mem *mem, const tess_config *config, const tess_model_config *sizes,
+                                         tess_param_placements *out)
 {
-    tess_model_config sizes;
     *out = (tess_param_placements){.mem = mem, .parallelism = config->parallelism};
     tess_axes_degrees(&config->parallelism, out->degree);
-    TESS_TRY(tess_config_load_model(config, NULL, &sizes));
-    TESS_TRY(tess_model_create(mem, &sizes, &out->model));
+    TESS_TRY(tess_model_create(mem, sizes, &out->model));
     out->n = tess_model_n_params(out->model);
     TESS_TRY(TESS_NEW(mem, out->n, "placements", &out->list));
     for (int i = 0; i < out->n; i++) {

@@ -33,10 +33,11 @@ typedef struct tess_param_placements {
     tess_param_placement *list; /* (n) in the order of the model's parameters */
 } tess_param_placements;
 
-/* Designs the placements of a configuration whose degrees are set and which names a model. Free them with
- * tess_param_placements_free, also after a failure.
- * TESS_E_INVALID: the model cannot be cut into these stages, or its file is invalid */
-tess_status tess_param_placements_create(tess_mem *mem, const tess_config *config, tess_param_placements *placements);
+/* Designs the placements of a configuration whose degrees are set. Free them with tess_param_placements_free, also
+ * after a failure.
+ * TESS_E_INVALID: the model cannot be cut into these stages */
+tess_status tess_param_placements_create(tess_mem *mem, const tess_config *config, const tess_model_config *sizes,
+                                         tess_param_placements *placements);
 void tess_param_placements_free(tess_param_placements *placements);
 
 /* Returns the box of the parameter that the rank at these coordinates holds. It is empty on other stages. */

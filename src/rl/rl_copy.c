@@ -64,31 +64,34 @@ tess_status rl_copy_take(rl_copy *c)
 }
 
 /* ---- Making ---- */
-tess_status rl_copy_create(rl *r)
+tess_status rl_copy_open(const tess_config *config, const tess_model_config *model, const tess_weight_sync *sync,
+                         rl_copy **out)
 {
-    tess_runtime *runtime = tess_trainer_runtime(r->trainer);
-    TESS_TRY(tess_mem_alloc(r->mem, TESS_POOL_MISC, sizeof(*r->copy), "copy of weights", (void **)&r->copy));
-    rl_copy *c = r->copy;
-    *c = (rl_copy){.sync = rl_sync_of(r), .step = -1};
-    c->source = tess_weight_sync_source(&c->sync, tess_team_rank(r->team));
-    TESS_TRY(tess_stream_create(r->mem, tess_runtime_threads(runtime), tess_runtime_kernels(runtime), &c->stream));
-    TESS_TRY(
-        tess_compute_open_of_rank(tess_config_device(r->config), tess_runtime_rank(runtime), c->stream, &c->compute));
-    TESS_TRY(tess_model_create(r->mem, tess_trainer_model(r->trainer), &c->model));
-    return tess_weight_receiver_create(
-        r->mem, c->model, tess_precision_dtype(r->config->training.mixed_precision_param), &c->sync, &c->receiver);
+    tess_runtime *runtime = tess_team_runtime(sync->all);
+    tess_mem *mem = tess_runtime_mem(runtime);
+    const tess_dtype dtype = tess_precision_dtype(config->training.mixed_precision_param);
+    *out = NULL;
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(**out), "copy of weights", (void **)out));
+    rl_copy *c = *out;
+    *c = (rl_copy){.sync = *sync, .step = -1};
+    c->source = tess_weight_sync_source(sync, tess_team_rank(sync->all) - sync->n_trainers);
+    TESS_TRY(tess_stream_create(mem, tess_runtime_threads(runtime), tess_runtime_kernels(runtime), &c->stream));
+    TESS_TRY(tess_compute_open_of_rank(tess_config_device(config), tess_runtime_rank(runtime), c->stream, &c->compute));
+    TESS_TRY(tess_model_create(mem, model, &c->model));
+    return tess_weight_receiver_create(mem, c->model, dtype, &c->sync, &c->receiver);
 }
 
-void rl_copy_free(rl *r)
+void rl_copy_close(rl_copy **handle)
 {
-    rl_copy *c = r->copy;
+    rl_copy *c = *handle;
     if (c == NULL)
         return;
+    tess_mem *mem = tess_runtime_mem(tess_team_runtime(c->sync.all));
     tess_work_cancel(&c->incoming);
     tess_weight_receiver_destroy(&c->receiver);
     tess_compute_close(&c->compute);
     tess_stream_destroy(&c->stream);
     tess_model_destroy(&c->model);
-    tess_mem_free(r->mem, c);
-    r->copy = NULL;
+    tess_mem_free(mem, c);
+    *handle = NULL;
 }

@@ -20,8 +20,10 @@ struct rl_copy {
     uint64_t weights, next_weights; /* digests */
 };
 
-/* Creates r->copy, without weights yet. Free it with rl_copy_free, also after an error. */
-tess_status rl_copy_create(rl *r);
+/* Creates a copy, without weights yet. Close it with rl_copy_close, also after an error. */
+tess_status rl_copy_open(const tess_config *config, const tess_model_config *model, const tess_weight_sync *sync,
+                         rl_copy **copy);
+void rl_copy_close(rl_copy **copy);
 /* Begins to receive the next message. It is in copy->message after a wait for copy->incoming. */
 tess_status rl_copy_listen(rl_copy *copy);
 /* Called when copy->message says that weights follow: begins to receive them, and the next message. */

@@ -311,7 +311,6 @@ tess_status rl_copy_hold(const rl *r, tess_held_weights *held);
 uint64_t rl_copy_digest(const rl *r);
 /* Receives newer weights that have arrived, while the rank draws. Does nothing on a trainer. */
 tess_status rl_copy_look(rl *r);
-void rl_copy_free(rl *r);
 /* Return, on a rank of any role, the number of optimizer steps that made the weights it draws with, and the stream
  * that it computes on. */
 int64_t rl_step(const rl *r);
@@ -322,9 +321,12 @@ tess_stream *rl_stream(const rl *r);
 tess_status rl_serve(void *self, bool *interrupted);
 
 /* ---- rl_memory.c ---- */
-/* The call of tess_task_kind. */
-tess_status rl_predict_memory(tess_mem *mem, const tess_model_config *policy, const tess_memory_plan *plan, int rank,
-                              tess_memory_of_rank *of_rank);
+extern const tess_dry_task rl_dry_task;
+
+/* ---- rl_task.c ---- */
+/* Creates the models next to the policy that the configuration asks for. The others stay NULL. Collective. */
+tess_status rl_models_create(tess_engine *policy, const tess_reporter *reporter, tess_reference **reference,
+                             tess_critic **critic);
 
 /* ---- rl_text.c ---- */
 /* Appends the text of n ids, without special tokens, as tess_decode does. */

@@ -1,136 +1,149 @@
-/* Predicts the memory that a rank takes in addition to the policy's training: reference, critic, and drawing.
- * Training's activations are freed while a rank draws. */
-#include "base/core/round_up.h"
-#include "engine/model/adapter.h"
-#include "rl/rl_impl.h"
-#include "rl/sync/weight_sync.h"
+/* Builds on dry ranks what reinforcement learning has in addition to the policy's engine: reference, critic, buckets of
+ * weights, and a generator that draws while training's activations are freed. They are the objects of the run. */
+#include <stdio.h>
 
-enum { ALIGNMENT = 64 };
+#include "base/mem/scoped.h"
+#include "engine/drawing.h"
+#include "engine/stages/rank_stage.h"
+#include "infer/kv_pages.h"
+#include "plan/dry_rank.h"
+#include "rl/rl_copy.h"
 
-/* ---- The reference ---- */
-/* Returns the bytes of the host's copy that are not mapped from its file. */
-static tess_status copy_bytes(tess_mem *mem, const tess_config *c, const tess_model *model, const char *path,
-                              double *bytes)
+typedef struct dry_rl {
+    tess_engine *engine;
+    tess_reference *reference;
+    tess_critic *critic;
+    tess_weight_sender *sender;
+} dry_rl;
+
+/* ---- Objects ---- */
+static void destroy(void **self)
 {
-    const tess_dtype dtype = tess_engine_activations(c).dtype;
-    tess_weights *weights = NULL;
-    tess_status status = TESS_OK;
-    if (c->reference.update_interval == 0 && path[0] != '\0')
-        TESS_TRY(tess_weights_open(mem, path, model, NULL, &weights));
-    *bytes = 0;
-    for (int i = 0; status == TESS_OK && i < tess_model_n_params(model); i++) {
-        const void *mapped = NULL;
-        const size_t n = (size_t)tess_shape_count(&tess_model_param(model, i)->shape) * tess_dtype_size(dtype);
-        if (weights != NULL)
-            status = tess_weights_map(weights, dtype, i, &mapped);
-        *bytes += mapped == NULL ? (double)tess_round_up(n, ALIGNMENT) : 0;
-    }
-    tess_weights_close(&weights);
-    return status;
+    dry_rl *d = *self;
+    tess_weight_sender_destroy(&d->sender);
+    tess_critic_destroy(&d->critic);
+    tess_reference_destroy(&d->reference);
+    tess_mem_free(d->engine->mem, d);
+    *self = NULL;
 }
 
-/* Returns the bytes of log-probabilities and entropies, in addition to the executor's memory. */
-static double evaluating_bytes(const tess_model *model, const tess_config *c)
+static tess_status create(tess_engine *engine, tess_team *all, void **self)
 {
-    const tess_executor_options o = tess_engine_activations(c);
-    const tess_executor_options pass = {.dtype = o.dtype, .max_tokens = o.max_tokens, .max_position = o.max_position};
-    return (double)tess_executor_bytes(model, &pass) + 2.0 * (double)o.max_tokens * sizeof(float);
+    dry_rl *d;
+    const tess_config *c = engine->config;
+    TESS_TRY(TESS_NEW(engine->mem, 1, "reinforcement learning", &d));
+    *self = d;
+    d->engine = engine;
+    const tess_weight_sync sync = rl_sync_over(all, c);
+    if (c->rollout.ranks > 0)
+        TESS_TRY(tess_weight_sender_create(engine, &sync, &d->sender));
+    return rl_models_create(engine, NULL, &d->reference, &d->critic);
 }
 
-/* The first of a host's ranks counts the copy. */
-static tess_status add_reference(tess_mem *mem, const tess_model_config *policy, const tess_memory_plan *plan, int rank,
-                                 tess_memory_of_rank *r)
+static tess_engine *second(const void *self)
 {
-    const tess_config *c = plan->config;
-    rl_first_weights first;
-    tess_model *model;
-    double copy = 0;
-    TESS_TRY(rl_first_weights_find(c, policy, c->reference.path, "reference", &first));
-    TESS_TRY(tess_model_create(mem, &first.config, &model));
-    tess_status status = copy_bytes(mem, c, model, first.path, &copy);
-    r->pool[TESS_POOL_PARAMS] += rank % plan->n_local == 0 ? copy : 0;
-    r->pool[TESS_POOL_PARAMS] += c->reference.update_interval > 0 ? r->n_primary * sizeof(float) : 0;
-    r->pool[TESS_POOL_ACTIVATIONS] += evaluating_bytes(model, c);
-    tess_model_destroy(&model);
-    return status;
-}
-
-/* ---- The critic ---- */
-/* Predicts the critic's memory, which is that of a separate training. */
-static tess_status predict_critic(tess_mem *mem, const tess_model_config *policy, const tess_memory_plan *plan,
-                                  int rank, tess_memory_of_rank *r)
-{
-    const tess_config *c = plan->config;
-    tess_memory_plan own = *plan;
-    rl_first_weights first;
-    own.second = true; /* its shards are in host memory */
-    own.saves_beside = own.holds = false;
-    TESS_TRY(tess_critic_find(c, policy, c->critic.path, &first));
-    return tess_memory_predict_rank(mem, &first.config, &own, rank, r);
+    const dry_rl *d = self;
+    return d->critic != NULL ? tess_critic_engine(d->critic) : NULL;
 }
 
 /* ---- Drawing ---- */
-/* Whether this rank draws. Trainers answer held-out prompts even if other ranks draw the rollouts. */
-static bool draws(const tess_config *c)
+/* The largest number of samples that one of n places draws at a time. Held-out prompts are not counted yet, so with
+ * them it is the number of all samples. */
+static int64_t samples_of(const tess_config *c, bool evaluates, int n_places)
 {
-    const bool evaluates = c->validation.enable && c->validation.files.n > 0;
-    return !rl_has_pairs(c) && (evaluates || (c->rollout.ranks == 0 && c->rl.phase != TESS_RL_TRAIN));
+    const int64_t most = evaluates ? c->rollout.prompts : (c->rollout.prompts + n_places - 1) / n_places;
+    return most * c->rollout.n;
 }
 
-/* Adds the bytes of buckets of weights for ranks that only draw; the first trainers serve one of these each. */
-static tess_status add_sending(tess_mem *mem, const tess_model_config *policy, const tess_config *c, int rank,
-                               double *sum)
+/* Finds the largest page of all ranks, on which those that draw together agree. No rank along tp has more key heads
+ * than the first. */
+static tess_status find_page(const tess_engine *e, size_t *bytes)
 {
-    tess_model *model;
-    double bytes[2] = {0}; /* bytes of parameters that train, and of frozen ones */
-    const double size = (double)tess_dtype_size(tess_engine_activations(c).dtype);
-    if (rank >= c->rollout.ranks)
-        return TESS_OK;
-    TESS_TRY(tess_model_create(mem, policy, &model));
-    tess_config_freeze(c, model);
-    for (int i = 0; i < tess_model_n_params(model); i++) {
-        const tess_param *param = tess_model_param(model, i);
-        bytes[param->frozen] += (double)tess_shape_count(&param->shape) * size;
+    for (int pp = 0; pp < e->at.degree[TESS_AXIS_PP] && e->at.n_parts > 1; pp++) {
+        TESS_AUTO(tess_model_destroy) tess_model *part = NULL;
+        TESS_TRY(tess_stage_create_part(e->mem, e->config, tess_model_get_config(e->whole), pp, 0, &part));
+        const size_t page = tess_kv_page_bytes(part, tess_engine_activations(e->config).dtype);
+        *bytes = page > *bytes ? page : *bytes;
     }
-    const double most = bytes[0] > bytes[1] ? bytes[0] : bytes[1], bucket = (double)c->rollout.sync_bytes;
-    *sum += TESS_WEIGHT_SYNC_BUCKETS * (bucket < most ? bucket : most);
-    tess_model_destroy(&model);
     return TESS_OK;
 }
 
-/* ---- All ---- */
-/* Adds what a rank takes in addition to the training `r` of the policy. */
-static tess_status add_beside(tess_mem *mem, const tess_model_config *policy, const tess_memory_plan *plan, int rank,
-                              tess_memory_of_rank *r)
+static tess_status generate(const tess_held_weights *held, const tess_generator_options *options)
 {
-    const tess_config *c = plan->config;
-    tess_memory_of_rank beside = {.n_primary = r->n_primary}, critic = {.work = 0}, drawing = {.work = 0};
-    if (rl_wants_reference(c))
-        TESS_TRY_CTX(add_reference(mem, policy, plan, rank, &beside), "reference");
-    if (rl_has_values(c) && !rl_shares_trunk(c))
-        TESS_TRY_CTX(predict_critic(mem, policy, plan, rank, &critic), "critic");
-    if (draws(c))
-        TESS_TRY_CTX(tess_memory_of_drawing(policy, c, rank, &drawing), "drawing");
-    double *computes = tess_memory_of_device(r) > 0 ? r->device : r->pool; /* pools of the policy's device */
-    const double work = computes == r->pool ? r->work + critic.work : 0;   /* kernels keep their work space */
-    for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
-        r->pool[pool] += beside.pool[pool] + critic.pool[pool];
-        r->disk[pool] += critic.disk[pool];
-        r->device[pool] += critic.device[pool];
-    }
-    const double beside_training = computes == r->pool ? beside.pool[TESS_POOL_ACTIVATIONS] : 0;
-    const double trains = computes[TESS_POOL_ACTIVATIONS] - beside_training;
-    const double draws_in = drawing.pool[TESS_POOL_ACTIVATIONS] + work;
-    computes[TESS_POOL_ACTIVATIONS] += draws(c) && draws_in > trains ? draws_in - trains : 0;
-    computes[TESS_POOL_KV_CACHE] += drawing.pool[TESS_POOL_KV_CACHE];
-    return add_sending(mem, policy, c, rank, &r->pool[TESS_POOL_COMM]);
+    TESS_AUTO(tess_generator_destroy) tess_generator *generator = NULL;
+    return tess_generator_create(held->compute.stream, held->model, &held->compute.hooks, options, &generator);
 }
 
-tess_status rl_predict_memory(tess_mem *mem, const tess_model_config *policy, const tess_memory_plan *given, int rank,
-                              tess_memory_of_rank *r)
+static tess_status draw(dry_rl *d, tess_generator_options *options, const tess_held_weights *held)
 {
-    tess_memory_plan plan = *given;
-    plan.holds = draws(plan.config);
-    TESS_TRY(tess_memory_predict_rank(mem, policy, &plan, rank, r));
-    return add_beside(mem, policy, &plan, rank, r);
+    tess_engine *e = d->engine;
+    TESS_TRY(tess_drawing_share(e, options));
+    TESS_TRY(find_page(e, &options->page_bytes));
+    tess_executor_sleep(e->executor);
+    if (d->critic != NULL)
+        tess_critic_sleep(d->critic);
+    TESS_TRY(generate(held, options));
+    TESS_TRY(tess_executor_wake(e->executor));
+    return d->critic != NULL ? tess_critic_wake(d->critic) : TESS_OK;
 }
+
+static tess_status ask_reference(const dry_rl *d, const tess_batch *batch)
+{
+    TESS_AUTO(tess_mem_drop) float *logprob = NULL;
+    if (d->reference == NULL)
+        return TESS_OK;
+    TESS_TRY(TESS_NEW(d->engine->mem, batch->n_tokens, "log-probabilities", &logprob));
+    return tess_reference_logprobs(d->reference, batch, 1, logprob, NULL);
+}
+
+/* Asks the reference, and draws if this rank does. Trainers answer held-out prompts even if other ranks draw the
+ * rollouts. */
+static tess_status pause(void *self, const tess_batch *batch)
+{
+    dry_rl *d = self;
+    TESS_TRY(ask_reference(d, batch));
+    const tess_config *c = d->engine->config;
+    const bool evaluates = c->validation.enable && c->validation.files.n > 0;
+    tess_held_weights held;
+    if (rl_has_pairs(c) || (!evaluates && (c->rollout.ranks > 0 || c->rl.phase == TESS_RL_TRAIN)))
+        return TESS_OK;
+    tess_generator_options options = tess_drawing_options(c, samples_of(c, evaluates, d->engine->at.n_data));
+    tess_status status = tess_weights_hold(d->engine, &held);
+    if (status == TESS_OK)
+        status = draw(d, &options, &held);
+    tess_status freed = tess_weights_let_go(&held);
+    return status == TESS_OK ? freed : status;
+}
+
+/* ---- Ranks that only draw ---- */
+static tess_status draw_copy(const rl_copy *c, const tess_config *config, tess_mem *mem)
+{
+    TESS_AUTO(tess_mem_drop) const void **w = NULL;
+    const tess_generator_options options =
+        tess_drawing_options(config, samples_of(config, false, (int)config->rollout.ranks));
+    tess_held_weights held;
+    TESS_TRY(TESS_NEW(mem, tess_model_n_params(c->model), "held weights", &w));
+    tess_status status = tess_weights_hold_copy(&c->compute, c->model, w, options.dtype, &held);
+    if (status == TESS_OK)
+        status = generate(&held, &options);
+    tess_status freed = tess_weights_let_go(&held);
+    return status == TESS_OK ? freed : status;
+}
+
+static tess_status serve(tess_team *all, const tess_config *config, const tess_model_config *model,
+                         tess_dry_report *report)
+{
+    rl_copy *copy;
+    tess_mem *mem = tess_runtime_mem(tess_team_runtime(all));
+    const tess_weight_sync sync = rl_sync_over(all, config);
+    tess_status status = rl_copy_open(config, model, &sync, &copy);
+    if (status == TESS_OK)
+        status = draw_copy(copy, config, mem);
+    if (status == TESS_OK)
+        tess_dry_count(mem, &copy->compute, report);
+    snprintf(report->stages, sizeof(report->stages), "draws");
+    rl_copy_close(&copy);
+    return status;
+}
+
+const tess_dry_task rl_dry_task = {create, second, pause, destroy, serve};

@@ -35,13 +35,17 @@ typedef struct rl_result {
     rl_rollout_facts facts;
 } rl_result;
 
-/* All ranks of the job: first the trainers, then the ranks that only draw. */
+/* `all` has all ranks of the job: first the trainers, then the ranks that only draw. */
+static inline tess_weight_sync rl_sync_over(tess_team *all, const tess_config *config)
+{
+    return (tess_weight_sync){.all = all,
+                              .n_trainers = tess_config_trainers(config, tess_team_size(all)),
+                              .bucket_bytes = (size_t)config->rollout.sync_bytes};
+}
+
 static inline tess_weight_sync rl_sync_of(const rl *r)
 {
-    tess_runtime *runtime = tess_trainer_runtime(r->trainer);
-    return (tess_weight_sync){.all = tess_runtime_team(runtime),
-                              .n_trainers = tess_config_trainers(r->config, tess_runtime_world(runtime)),
-                              .bucket_bytes = (size_t)r->config->rollout.sync_bytes};
+    return rl_sync_over(tess_runtime_team(tess_trainer_runtime(r->trainer)), r->config);
 }
 
 static inline uint64_t rl_kernels_of(const rl *r)

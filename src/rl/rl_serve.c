@@ -77,7 +77,8 @@ tess_status rl_serve(void *self, bool *interrupted)
 {
     rl *r = self;
     rl_answer a = {.samples = {.mem = r->mem}};
-    TESS_TRY(rl_copy_create(r));
+    const tess_weight_sync sync = rl_sync_of(r);
+    TESS_TRY(rl_copy_open(r->config, tess_trainer_model(r->trainer), &sync, &r->copy));
     tess_status status = serve(r, &a);
     *interrupted = r->copy->message.interrupted != 0;
     for (int i = 0; i < 2; i++)

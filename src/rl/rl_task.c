@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/core/rng.h"
-#include "rl/rl_impl.h"
+#include "rl/rl_copy.h"
 #include "train/text/text_ends.h"
 #include "rl/rl_task.h"
 
@@ -180,20 +180,26 @@ static void say_note(void *self, const char *text)
     tess_trainer_note(self, "%s", text);
 }
 
+tess_status rl_models_create(tess_engine *policy, const tess_reporter *reporter, tess_reference **reference,
+                             tess_critic **critic)
+{
+    const tess_config *c = policy->config;
+    const tess_reference_options of_reference = {c->reference.path, c->reference.update_interval, c->reference.ema};
+    const tess_critic_options of_critic = {.path = c->critic.path, .lr = c->critic.lr};
+    if (rl_wants_reference(c))
+        TESS_TRY_CTX(tess_reference_create(policy, &of_reference, reporter, reference), "reference");
+    if (rl_has_values(c) && !rl_shares_trunk(c))
+        TESS_TRY_CTX(tess_critic_create(policy, &of_critic, reporter, critic), "critic");
+    return TESS_OK;
+}
+
 static tess_status ready(void *self, tess_engine *engine)
 {
     rl *r = self;
-    const tess_config *c = r->config;
     const tess_reporter reporter = {say_note, r->trainer};
-    const tess_reference_options reference = {c->reference.path, c->reference.update_interval, c->reference.ema};
-    const tess_critic_options critic = {.path = c->critic.path, .lr = c->critic.lr};
     r->engine = engine;
     TESS_TRY(rl_orders_create(r));
-    if (rl_wants_reference(c))
-        TESS_TRY_CTX(tess_reference_create(engine, &reference, &reporter, &r->reference), "reference");
-    if (rl_has_values(c) && !rl_shares_trunk(c))
-        TESS_TRY_CTX(tess_critic_create(engine, &critic, &reporter, &r->critic), "critic");
-    return TESS_OK;
+    return rl_models_create(engine, &reporter, &r->reference, &r->critic);
 }
 
 static tess_status collect(rl *r, const rl_state *of, bool may_draw);
@@ -254,7 +260,7 @@ static void close_task(void *self)
     rl_groups_free(r->mem, &r->newest.chosen, n);
     rl_groups_free(r->mem, &r->newest.under_way, n);
     rl_orders_free(r);
-    rl_copy_free(r);
+    rl_copy_close(&r->copy);
     tess_critic_destroy(&r->critic);
     tess_reference_destroy(&r->reference);
     tess_rl_environment_destroy(&r->environment);
@@ -503,5 +509,5 @@ const tess_task_kind tess_rl_task_kind = {.has_own_batches = true,
                                           .ready = ready,
                                           .begin = begin,
                                           .serve = rl_serve,
-                                          .predict_memory = rl_predict_memory,
+                                          .dry = &rl_dry_task,
                                           .close = close_task};

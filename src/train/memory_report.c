@@ -3,24 +3,69 @@
 #include <stdlib.h>
 
 #include "comm/agree.h"
+#include "comm/rehearsal/rehearsal.h"
+#include "inject/inject.h"
 #include "tessera/comm.h"
-#include "plan/memory_need.h"
 
 /* Number of pools to compare: those that training fills. The pool "misc" also holds texts and the tokenizer, whose
  * size does not depend on the model. */
-enum { N_COMPARED = TESS_POOL_COMM + 1 };
+enum { N_COMPARED = TESS_POOL_MISC };
 
-static tess_status predict_mine(const tess_trainer *t, tess_memory_of_rank *mine)
+/* ---- The plan ---- */
+/* Counts the ranks on this host that only generate samples. They are the job's last ranks. */
+static int count_drawing(const tess_trainer *t)
 {
-    tess_mem *apart; /* separate, so that the prediction does not raise the peaks */
+    const tess_team *all = tess_runtime_team(t->runtime);
+    int n = 0;
+    for (int rank = t->kind->serve != NULL ? t->world : tess_team_size(all); rank < tess_team_size(all); rank++)
+        n += tess_team_host(all, rank) == tess_runtime_host(t->runtime);
+    return n;
+}
+
+tess_memory_plan tess_trainer_plan(const tess_trainer *t)
+{
     tess_memory_plan plan = tess_memory_plan_of(&t->config, tess_team_size(t->hosts->mine));
     plan.kernels = tess_runtime_kernels(t->runtime);
-    plan.n_threads = tess_threads_count(tess_stream_threads(t->engine->stream));
-    TESS_TRY(tess_mem_create(&apart));
-    tess_status status = t->kind->predict_memory(apart, &t->model_config, &plan, t->engine->at.rank, mine);
-    tess_mem_destroy(&apart);
+    plan.n_drawing = count_drawing(t);
+    plan.task = t->kind->dry;
+    if (t->engine != NULL)
+        plan.n_threads = tess_threads_count(tess_stream_threads(t->engine->stream));
+    return plan;
+}
+
+/* ---- Before ---- */
+static tess_status rehearse(const tess_trainer *t, tess_rehearsal *mine)
+{
+    tess_memory_plan plan = tess_trainer_plan(t);
+    tess_memory_of_rank need;
+    plan.rehearsal = mine;
+    tess_team *team = t->engine->team; /* its order is that of the dry ranks */
+    tess_status status =
+        tess_team_agree(team, tess_memory_predict_rank(&t->model_config, &plan, t->engine->at.rank, &need));
+    if (status == TESS_OK)
+        return tess_rehearsal_compare(team, mine);
+    if (status != TESS_E_NOMEM)
+        return status;
+    tess_error_clear();
+    return TESS_OK;
+}
+
+tess_status tess_trainer_rehearse(tess_trainer *t)
+{
+    const tess_engine *e = t->engine;
+    if (t->world == 1 || t->kind->program != NULL)
+        return TESS_OK;
+    const int64_t n_micro = tess_inject_micro_batches(t->runtime, e->step + 1, tess_config_micro_batches(&t->config));
+    tess_rehearsal mine = {.mem = t->mem,
+                           .group = e->at.part,
+                           .what = "a step's micro-batches",
+                           .number = tess_coordinates_rounds(&e->at, n_micro)};
+    tess_status status = rehearse(t, &mine);
+    tess_rehearsal_free(&mine);
     return status;
 }
+
+/* ---- Afterwards ---- */
 
 /* Whether a note is due: the difference exceeds a tenth of the prediction. The prediction may be 0. */
 static bool is_off(int64_t difference, int64_t predicted)
@@ -56,7 +101,8 @@ tess_status tess_trainer_compare_memory(tess_trainer *t)
     tess_memory_of_rank mine;
     tess_pool_numbers all[N_NUMBERS] = {{.name = "peak"}, {.name = "predicted"}, {.name = "farthest"}};
     int64_t off = 0;
-    TESS_TRY(tess_team_agree(t->team, predict_mine(t, &mine)));
+    const tess_memory_plan plan = tess_trainer_plan(t);
+    TESS_TRY(tess_team_agree(t->team, tess_memory_predict_rank(&t->model_config, &plan, t->engine->at.rank, &mine)));
     for (int pool = 0; pool < N_COMPARED; pool++) {
         const int64_t peak = (int64_t)tess_mem_stats(t->mem, (tess_pool)pool).peak_bytes;
         const int64_t predicted = (int64_t)mine.pool[pool], difference = llabs(peak - predicted);

@@ -86,8 +86,8 @@ typedef struct tess_task_kind {
      * ranks have no engine, and form their own team. Returns when the trainers have finished, and sets *interrupted
      * to theirs. NULL: this kind has no such ranks. */
     tess_status (*serve)(void *self, bool *interrupted);
-    /* Predicts all memory of the task, as tess_memory_predict_rank does. Needs no task. */
-    tess_memory_rank_fn predict_memory;
+    /* Builds what its ranks have in addition to training, to predict their memory. Needs no task. NULL: nothing. */
+    const tess_dry_task *dry;
     /* Frees the task. Called before the engine is freed. */
     void (*close)(void *self);
 } tess_task_kind;

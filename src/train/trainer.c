@@ -26,16 +26,6 @@ static void report_line(void *self, const char *text)
     tess_trainer_note(self, "%s", text);
 }
 
-/* Counts the ranks on this host that only generate samples. They are the job's last ranks. */
-static int count_drawing(const tess_trainer *t)
-{
-    const tess_team *all = tess_runtime_team(t->runtime);
-    int n = 0;
-    for (int rank = t->kind->serve != NULL ? t->world : tess_team_size(all); rank < tess_team_size(all); rank++)
-        n += tess_team_host(all, rank) == tess_runtime_host(t->runtime);
-    return n;
-}
-
 /* Checked at the first start only; after a restart, the job's own memory would count as used. */
 tess_status tess_trainer_check_memory(const tess_trainer *t)
 {
@@ -43,11 +33,12 @@ tess_status tess_trainer_check_memory(const tess_trainer *t)
     if (t->goes_on || t->is_aside || tess_runtime_life(t->runtime) > 1)
         return TESS_OK;
     tess_mem *apart = NULL; /* a separate counter: the prediction must not raise the run's peaks */
+    const tess_memory_plan plan = tess_trainer_plan(t);
+    const tess_reporter reporter = {report_line, (void *)(uintptr_t)t};
     if (tess_ckpt_hosts_is_first(t->hosts))
         status = tess_mem_create(&apart);
     if (apart != NULL)
-        status = tess_memory_check_here(apart, &t->model_config, &t->config, tess_team_size(t->hosts->mine),
-                                        count_drawing(t), t->kind->predict_memory);
+        status = tess_memory_check_here(apart, &t->model_config, &plan, &reporter);
     tess_mem_destroy(&apart);
     return tess_team_agree(t->team, status);
 }
@@ -122,7 +113,7 @@ static tess_status build(tess_trainer *t)
     if (!t->goes_on)
         TESS_TRY(tess_trainer_begin_book(t));
     t->engine->recorder = tess_logbook_recorder(t->book);
-    TESS_TRY(tess_engine_rehearse(t->engine, tess_config_micro_batches(&t->config)));
+    TESS_TRY(tess_trainer_rehearse(t));
     t->first_step = t->engine->step;
     if (t->rank == 0)
         TESS_TRY(tess_metrics_open(t->mem, &t->config, t->engine->step, &t->metrics));

@@ -204,16 +204,16 @@ tess_status tess_trainer_describe(const tess_trainer *t)
 /* ---- Behind: memory and time ---- */
 /* Prints one line: bytes of each pool, summed over the ranks of the team. */
 static tess_status describe_pools(const tess_trainer *t, tess_team *team, const char *what,
-                                  int64_t peaks[TESS_POOL_COUNT])
+                                  double peaks[TESS_POOL_COUNT])
 {
-    char line[512] = "", bytes[32];
-    size_t used = 0;
-    TESS_TRY(tess_all_reduce(team, peaks, peaks, TESS_POOL_COUNT, TESS_I64, TESS_SUM, NULL));
+    char line[512] = "";
+    int64_t bytes[TESS_POOL_COUNT];
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
-        if (peaks[pool] > 0)
-            used = tess_text_add(line, sizeof(line), used, "%s%s %s", used > 0 ? ", " : "",
-                                 tess_pool_name((tess_pool)pool),
-                                 tess_format_bytes((double)peaks[pool], bytes, sizeof(bytes)));
+        bytes[pool] = (int64_t)peaks[pool];
+    TESS_TRY(tess_all_reduce(team, bytes, bytes, TESS_POOL_COUNT, TESS_I64, TESS_SUM, NULL));
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
+        peaks[pool] = (double)bytes[pool];
+    tess_pools_format(peaks, line, sizeof(line), 0);
     tess_trainer_note(t, "%s: %s", what, line);
     return TESS_OK;
 }
@@ -237,10 +237,10 @@ static tess_status describe_transfers(const tess_trainer *t)
 
 tess_status tess_trainer_describe_memory(const tess_trainer *t)
 {
-    int64_t peaks[TESS_POOL_COUNT], on_disk[TESS_POOL_COUNT];
+    double peaks[TESS_POOL_COUNT], on_disk[TESS_POOL_COUNT];
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
-        peaks[pool] = (int64_t)tess_mem_stats(t->mem, (tess_pool)pool).peak_bytes;
-        on_disk[pool] = (int64_t)tess_mem_disk_bytes(t->mem, (tess_pool)pool);
+        peaks[pool] = (double)tess_mem_stats(t->mem, (tess_pool)pool).peak_bytes;
+        on_disk[pool] = (double)tess_mem_disk_bytes(t->mem, (tess_pool)pool);
     }
     TESS_TRY(describe_pools(t, tess_runtime_team(t->runtime), "memory of all ranks at the peak", peaks));
     if (!tess_config_offloads(&t->config))
@@ -252,12 +252,12 @@ tess_status tess_trainer_describe_memory(const tess_trainer *t)
 static tess_status describe_training(tess_trainer *t)
 {
     const tess_compute *compute = &t->engine->compute;
-    int64_t peaks[TESS_POOL_COUNT];
+    double peaks[TESS_POOL_COUNT];
     TESS_TRY(tess_trainer_describe_memory(t));
     if (!compute->apart && t->kind->program == NULL) /* the memory of a program is not predicted */
         TESS_TRY(tess_trainer_compare_memory(t));
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
-        peaks[pool] = (int64_t)tess_device_mem_stats(compute->device, (tess_pool)pool).peak_bytes;
+        peaks[pool] = (double)tess_device_mem_stats(compute->device, (tess_pool)pool).peak_bytes;
     return compute->apart ? describe_pools(t, t->team, "memory of all devices at the peak", peaks) : TESS_OK;
 }
 

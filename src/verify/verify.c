@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/mem/scoped.h"
 #include "base/core/variables.h"
 #include "base/os/os.h"
 #include "engine/model/model_file.h"
@@ -118,13 +119,13 @@ static void compare_step(const verify_run runs[2], int64_t step, tess_verify_res
 static tess_status plan_optimizer(tess_mem *mem, const verify_run *layout, int64_t *most)
 {
     const tess_memory_plan plan = tess_memory_plan_of(&layout->config, layout->ranks);
-    tess_model_config sizes;
+    TESS_AUTO(tess_memory_ranks_close) tess_memory_ranks *ranks = NULL;
     *most = 0;
-    TESS_TRY(tess_config_load_model(&layout->config, NULL, &sizes));
+    TESS_TRY(tess_memory_ranks_open(mem, tess_model_get_config(layout->planned.model), &plan, true, &ranks));
     for (int rank = 0; rank < layout->ranks; rank++) {
-        tess_memory_of_rank need;
-        TESS_TRY(tess_memory_predict_rank(mem, &sizes, &plan, rank, &need));
-        int64_t bytes = (int64_t)need.pool[TESS_POOL_OPTIMIZER];
+        const tess_memory_of_rank *need;
+        TESS_TRY(tess_memory_ranks_need(ranks, rank, &need));
+        int64_t bytes = (int64_t)need->pool[TESS_POOL_OPTIMIZER];
         *most = bytes > *most ? bytes : *most;
     }
     return TESS_OK;
@@ -235,7 +236,9 @@ static tess_status find_values(const tess_verify_plan *plan, const verify_run ru
 /* ---- The whole ---- */
 static tess_status plan_places(tess_mem *mem, verify_run *layout, tess_verify_result *r)
 {
-    TESS_TRY(tess_param_placements_create(mem, &layout->config, &layout->planned));
+    tess_model_config sizes;
+    TESS_TRY(tess_config_load_model(&layout->config, NULL, &sizes));
+    TESS_TRY(tess_param_placements_create(mem, &layout->config, &sizes, &layout->planned));
     for (int i = 0; i < r->n_tensors; i++)
         r->tensors[i].stage = layout->planned.list[i].stage;
     r->stages = layout->planned.n_stages;

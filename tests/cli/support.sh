@@ -67,6 +67,8 @@ pools() {
         n = split($3, peak, /[",: ]+/); split($5, predicted, /[",: ]+/); split($7, farthest, /[",: ]+/)
         for (i = 2; i < n && $5 != ""; i += 2) print peak[i], peak[i + 1], predicted[i + 1], farthest[i + 1] }'
 }
+# foretold FOLDER: each pool of each rank had exactly the predicted bytes at the peak.
+foretold() { pools "$1" | awk '$4 != "0" { off = 1 } END { exit off || NR == 0 }'; }
 
 # ---- Runs in the background
 # The longest wait: generous, because a slow machine may take long.

@@ -2,7 +2,6 @@
 # Memory seen: before a run starts, against its peak when it ends, and a pool that leaks. (The bytes themselves:
 # tests/plan/test_memory_need.c.)
 . "$(dirname "$0")/support.sh"
-# Sizes of which a row of a parameter is no large part: ranks are predicted to have as many as the first.
 family() {
     local sizes='"vocab_size": 320, "hidden_size": 96, "intermediate_size": 160, "num_hidden_layers": 2, "head_dim": 16,
         "num_attention_heads": 6, "num_key_value_heads": 2, "hidden_act": "silu", "max_position_embeddings": 64,
@@ -44,38 +43,33 @@ expect "but options alone need no number of ranks" 0 "memory: not of 1 rank (-n 
     "$tessera" info run.yaml parallelism.pipeline_parallel_degree=2
 [ -e out ] && fail "info started something" || pass "info starts nothing"
 
-# ---- After: every pool of every rank within 2%
-within() { # FAMILY WORDS...
+# ---- After: every pool of every rank to the byte
+exactly() { # FAMILY WORDS...
     local name="$*"
     family "$1"
     shift
     "$tessera" train run.yaml "$@" >log 2>&1 || { fail "$name: $(tail -n 1 log)"; return; }
-    if pools out | awk -v n="$2" '$4 == "" || $4 > 0.02 * $3 / n { off = 1 } END { exit off || NR == 0 }' &&
-        ! grep "memory against its prediction" log; then
-        pass "$name"
-    else
-        fail "$name: $(pools out)"
-    fi
+    foretold out && pass "$name" || fail "$name: $(pools out)"
 }
-within llama -n 1
-within llama -n 4 parallelism.shard_strategy=none activation_checkpoint.mode=full
-within gpt2 -n 2 parallelism.shard_strategy=zero1 parallelism.fsdp_unit_blocks=2 parallelism.fsdp_unit_mixed=true
-within qwen2 -n 2 parallelism.fsdp_unit_bytes=200KiB parallelism.tensor_parallel_degree=2
-within qwen3 -n 2 parallelism.pipeline_parallel_degree=2 optimizer.name=muon
-within qwen3 -n 4 parallelism.tensor_parallel_degree=4
-within qwen2 -n 4 parallelism.pipeline_parallel_degree=2
-within mistral -n 4 parallelism.shard_strategy=hybrid parallelism.data_parallel_replicate_degree=2
+exactly llama -n 1
+exactly llama -n 4 parallelism.shard_strategy=none activation_checkpoint.mode=full
+exactly gpt2 -n 2 parallelism.shard_strategy=zero1 parallelism.fsdp_unit_blocks=2 parallelism.fsdp_unit_mixed=true
+exactly qwen2 -n 2 parallelism.fsdp_unit_bytes=200KiB parallelism.tensor_parallel_degree=2
+exactly qwen3 -n 2 parallelism.pipeline_parallel_degree=2 optimizer.name=muon
+exactly qwen3 -n 4 parallelism.tensor_parallel_degree=4
+exactly qwen2 -n 4 parallelism.pipeline_parallel_degree=2
+exactly mistral -n 4 parallelism.shard_strategy=hybrid parallelism.data_parallel_replicate_degree=2
 hybrid="parallelism.shard_strategy=hybrid parallelism.data_parallel_replicate_degree"
-within llama -n 4 $hybrid=2 training.global_batch_size=1 # the second replica has no micro-batch
-within llama -n 4 $hybrid=2 training.global_batch_size=3
-within llama -n 4 $hybrid=2 training.global_batch_size=37 # the replicas divide the sums
-within llama -n 3 $hybrid=3 training.global_batch_size=2
-within llama -n 4 parallelism.pipeline_parallel_degree=2 training.global_batch_size=1
-within llama -n 1 optimizer.name=adamw8bit training.mixed_precision_param=float32
+exactly llama -n 4 $hybrid=2 training.global_batch_size=1 # the second replica has no micro-batch
+exactly llama -n 4 $hybrid=2 training.global_batch_size=3
+exactly llama -n 4 $hybrid=2 training.global_batch_size=37 # the replicas divide the sums
+exactly llama -n 3 $hybrid=3 training.global_batch_size=2
+exactly llama -n 4 parallelism.pipeline_parallel_degree=2 training.global_batch_size=1
+exactly llama -n 1 optimizer.name=adamw8bit training.mixed_precision_param=float32
 "$tessera" train run.yaml job.dump_folder=base model.save_dtype=float32 >log 2>&1 || fail "a base: $(tail -n 1 log)"
 sed -i 's|config: model.json|path: base/model|' run.yaml
-within llama -n 2 lora.rank=2
-within llama -n 4 lora.rank=3 parallelism.tensor_parallel_degree=2
+exactly llama -n 2 lora.rank=2
+exactly llama -n 4 lora.rank=3 parallelism.tensor_parallel_degree=2
 expect "an adapter's target that is none" 2 "'nowhere' is no linear map" "$tessera" info run.yaml -n 1 lora.rank=2 lora.targets=nowhere
 
 # ---- A leak

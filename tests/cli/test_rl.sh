@@ -13,7 +13,7 @@ exact() {
 
 rl plain -n 1 || fail "the plain run: $(tail -n 1 plain.out)"
 exact plain 6
-foretold plain
+memory plain
 for n in 2 3 4; do
     rl ranks -n $n || fail "$n ranks: $(tail -n 1 ranks.out)"
     same "$n ranks" ranks plain
@@ -62,7 +62,7 @@ done
 # The value model learns: of a reward that the prompt decides (the first digit is copied), it explains more and more.
 rl values -n 2 rl.algorithm=ppo critic.lr=3e-3 optimizer.lr=0 training.steps=30 validation.enable=false rollout.prompts=20 \
     reward.kind=regex 'reward.regex=^[1-4]'
-foretold values
+memory values less
 explained=$(grep -o '"train/explained_variance": [-0-9.e]*' values/metrics.jsonl | cut -d' ' -f2 | tr '\n' ' ')
 awk -v v="$explained" 'BEGIN { n = split(v, x, " "); exit !(n == 30 && x[1] < 0.1 && x[n] > 0.5) }' &&
     pass "the critic explains more and more" || fail "explained variance: $explained"

@@ -24,13 +24,17 @@ journals() {
 rl plain -n 1 || fail "one rank: $(tail -n 1 plain.out)"
 parts "the query heads of one key head on 2 ranks" plain 2 $tp=2
 journals "tp 2" plain
+memory run
 parts "3 stages" plain 3 $pp=3
 journals "pp 3" plain
+memory run
 parts "2 stages x 2 ranks" plain 4 $pp=2 $tp=2
 journals "pp 2 x tp 2" plain
+memory run
 order=parallelism.rank_order
 parts "2 stages x 2 ranks in an order of their own" plain 4 $pp=2 $tp=2 $order=0-2:2,1-3:2
 journals "pp 2 x tp 2 in an order" plain
+memory run
 parts "4 ranks in an order, and one that draws" plain 5 $order=0,3,1-2 rollout.ranks=1
 
 # Eight heads with four key heads, which 3 ranks do not divide, a tied table, and four layers.
@@ -81,10 +85,12 @@ scores=(rl.kl_beta=0.05 reference.update_interval=1 reference.ema=0.5 rl.updates
     training.steps=4 validation.enable=false)
 rl scores -n 1 "${scores[@]}" || fail "one rank: $(tail -n 1 scores.out)"
 parts "a reference that follows, log-probabilities computed again" scores 4 "${scores[@]}" $pp=2 $tp=2
+memory run less
 values=(rl.algorithm=ppo training.steps=2 validation.enable=false)
 for trunk in shared own; do
     rl values -n 1 "${values[@]}" critic.trunk=$trunk || fail "one rank: $(tail -n 1 values.out)"
     parts "values, trunk $trunk" values 2 "${values[@]}" critic.trunk=$trunk $pp=2
+    memory run
     rm -rf values
 done
 awk -F'"' 'NR <= 24 { split($4, p, " "); print "{\"prompt\": \"" $4 "\", \"chosen\": \"" $8 "\", \"rejected\": \"1+1\"}" }' \

@@ -22,7 +22,7 @@ for lag in 0 1; do
 done
 # A copy of the weights is 100 kB: many buckets, which begin and end anywhere.
 apart "2 train, 2 draw" 0 two -n 4 rollout.ranks=2 rollout.sync_bytes=5000
-foretold two
+memory two less
 apart "1 trains, 2 draw, lag 1" 1 three -n 3 rollout.ranks=2
 apart "2 train, 1 draws, lag 1, another strategy" 1 zero2 -n 3 rollout.ranks=1 parallelism.shard_strategy=zero2
 for key in update_weights_time update_weights_bytes train_wait_time; do

@@ -401,49 +401,9 @@ static void ranges_call_the_hooks_of_their_units(void)
     EXPECT_OK(tess_executor_backward(executor, &upper, &b));
     EXPECT_TEXT(rec.text, "b1 /b1 b0 /b0 b2 /b2");
 
-    recorder rehearsed = {.fail_at = -1}; /* has no windows */
-    hooks.self = &rehearsed;
-    EXPECT_OK(tess_executor_rehearse_range(executor, &hooks, &lower, NULL));
-    EXPECT_OK(tess_executor_rehearse_range(executor, &hooks, &upper, NULL));
-    b = (tess_backward){.part = TESS_BACKWARD_INPUT};
-    EXPECT_OK(tess_executor_rehearse_range(executor, &hooks, &upper, &b));
-    EXPECT_OK(tess_executor_rehearse_range(executor, &hooks, &lower, &b));
-    b.part = TESS_BACKWARD_WEIGHTS;
-    EXPECT_OK(tess_executor_rehearse_range(executor, &hooks, &lower, &b));
-    EXPECT_OK(tess_executor_rehearse_range(executor, &hooks, &upper, &b));
-    EXPECT_TEXT(rehearsed.text, "f0 /f0 f1 /f1 f2 /f2 f3 /f3 b3 /b3 f2 /f2 f1 /f1 b1 /b1 b0 /b0 b2 /b2");
     tess_executor_destroy(&executor);
     rig_close(&r);
     fixture_close(&f);
-}
-
-/* For each first trainable unit, with and without tied weights. */
-static void a_rehearsal_calls_the_hooks_as_training_does(void)
-{
-    for (int tied = 0; tied < 2; tied++) {
-        fixture f;
-        fixture_open(&f, tied ? "llama_biases" : "llama");
-        rig r;
-        rig_open(&r, &f.config, TESS_F32, NULL, 1);
-        for (int first = 0; first < tess_model_n_units(r.model); first++) {
-            recorder real = {.inner = r.hooks, .fail_at = -1}, rehearsed = {.fail_at = -1}; /* has no windows */
-            tess_hooks hooks = {&real, note_pre_forward, note_post_forward, note_pre_backward, note_post_backward};
-            tess_executor_options options = training(&f);
-            options.first_trainable_unit = first;
-            tess_executor *executor;
-            float logprob[MAX_T];
-            EXPECT_OK(tess_executor_create(r.stream, r.model, &hooks, &options, &executor));
-            EXPECT_OK(tess_executor_train(executor, &f.batch, NULL, logprob));
-            hooks.self = &rehearsed;
-            EXPECT_OK(tess_executor_rehearse(executor, &hooks));
-            EXPECT_TEXT(rehearsed.text, real.text);
-            rehearsed.fail_at = tess_model_n_units(r.model) - 1;
-            EXPECT_FAILS(tess_executor_rehearse(executor, &hooks), TESS_E_PEER_LOST, "head: rank 3 was lost");
-            tess_executor_destroy(&executor);
-        }
-        rig_close(&r);
-        fixture_close(&f);
-    }
 }
 
 /* ---- Gradients are derivatives ---- */
@@ -627,7 +587,6 @@ static const test_case cases[] = {
     CASE(lower_units_may_be_frozen),
     CASE(hooks_come_in_order_and_their_errors_name_the_unit),
     CASE(ranges_call_the_hooks_of_their_units),
-    CASE(a_rehearsal_calls_the_hooks_as_training_does),
     CASE(gradient_is_the_derivative_of_the_loss),
     CASE(head_sums_gradients_over_chunks_of_rows),
     CASE(an_empty_batch_gives_zero_gradients),

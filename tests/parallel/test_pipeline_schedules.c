@@ -384,7 +384,7 @@ static void measured_times_give_what_was_simulated(void)
         for (int r = 0; r < P; r++)
             for (int i = 0; i < s.lists[r].n; i++)
                 measured.times[r][i] =
-                    (tess_pipeline_time){report.times[r][i].start + 1e6, report.times[r][i].end + 1e6};
+                    (tess_pipeline_time){report.times[r][i].start + 1e6, report.times[r][i].end + 1e6, 0};
         tess_pipeline_measure(&s, &measured);
         expect_near(measured.makespan, report.makespan, "the length", P, chunks, M);
         expect_near(measured.bubble, report.bubble, "the bubble", P, chunks, M);
@@ -507,7 +507,7 @@ static void a_trace_has_all_computations_and_messages(void)
     close_both(&s, &report);
 }
 
-/* A rehearsal relies on this (step_rehearsal.c): memory made for a step holds a shorter one of the same schedule. */
+/* A dry step relies on this (plan/dry_rank.c): memory made for a step holds a shorter one of the same schedule. */
 static void fewer_micro_batches_need_no_more_slots(void)
 {
     for (int kind = 0; kind < TESS_PIPELINE_KINDS; kind++)
@@ -528,6 +528,26 @@ static void fewer_micro_batches_need_no_more_slots(void)
                     tess_pipeline_free(&few);
                     tess_pipeline_free(&many);
                 }
+        }
+}
+
+/* A rank in 1F1B takes the next micro-batch from the rank before it, which has sent it after it read the gradient of an
+ * earlier one. So a rank may be ahead by one gradient. With GPipe no slot is used twice. */
+static void few_gradients_may_be_unread(void)
+{
+    for (int kind = 0; kind < TESS_PIPELINE_KINDS; kind++)
+        for (int p = 2; p <= 8; p++) {
+            tess_pipeline_schedule s;
+            EXPECT_OK(tess_pipeline_build(test_mem(), (tess_pipeline_kind)kind, p,
+                                          tess_pipeline_usual_chunks((tess_pipeline_kind)kind), 4 * p, &s));
+            for (int rank = 0; rank < p; rank++) {
+                int n;
+                EXPECT_OK(tess_pipeline_unread(&s, rank, &n));
+                if (kind == TESS_PIPELINE_1F1B || kind == TESS_PIPELINE_GPIPE)
+                    EXPECT_INT(n, kind == TESS_PIPELINE_1F1B && rank > 0);
+                EXPECT(n <= s.lists[rank].in_flight);
+            }
+            tess_pipeline_free(&s);
         }
 }
 
@@ -610,6 +630,7 @@ static const test_case cases[] = {
     CASE(names_are_read_in_any_case),
     CASE(advice_is_the_smallest_number),
     CASE(fewer_micro_batches_need_no_more_slots),
+    CASE(few_gradients_may_be_unread),
     CASE(a_timeline_shows_numbers_where_they_fit),
 };
 TEST_MAIN(cases)

@@ -75,9 +75,9 @@ static void compare_memory(const tess_engine *e, const tess_dry_report *dry, con
     for (int pool = TESS_POOL_PARAMS; pool <= TESS_POOL_OPTIMIZER; pool++) {
         const size_t host = tess_mem_stats(e->mem, (tess_pool)pool).bytes;
         const size_t device = tess_device_mem_stats(e->compute.device, (tess_pool)pool).bytes;
-        if ((double)device != dry->device[pool] || (double)host != dry->host[pool])
+        if ((double)device != dry->device[pool] || (double)host != dry->engine_host[pool])
             test_fail(__FILE__, __LINE__, "%s: %s has %zu bytes of the host and %zu of the device, dry %.0f and %.0f",
-                      what, tess_pool_name((tess_pool)pool), host, device, dry->host[pool], dry->device[pool]);
+                      what, tess_pool_name((tess_pool)pool), host, device, dry->engine_host[pool], dry->device[pool]);
     }
 }
 
@@ -184,10 +184,11 @@ static void only_shards_on_a_device_are_kept_twice(void)
                        resides ? "device" : "host");
         const tess_memory_plan plan = tess_memory_plan_of(&config, 1);
         EXPECT_OK(tess_dry_rank(&plan, &model, 0, &dry));
-        EXPECT_OK(tess_memory_predict_rank(test_mem(), &model, &plan, 0, &predicted));
+        EXPECT_OK(tess_memory_predict_rank(&model, &plan, 0, &predicted));
         EXPECT_INT(dry.resides, resides);
         EXPECT(dry.device[TESS_POOL_PARAMS] > 0 && dry.host[TESS_POOL_PARAMS] > 0);
-        EXPECT(predicted.pool[TESS_POOL_PARAMS] == dry.host[TESS_POOL_PARAMS] * (1 + resides));
+        EXPECT(predicted.pool[TESS_POOL_PARAMS] ==
+               dry.host[TESS_POOL_PARAMS] + resides * dry.engine_host[TESS_POOL_PARAMS]);
         tess_config_free(&config);
     }
 }

@@ -3,6 +3,7 @@
 
 #include "base/os/os.h"
 #include "engine/engine.h"
+#include "engine/model/model_file.h"
 #include "plan/placements.h"
 
 static const char *const model_texts[] = {
@@ -53,7 +54,8 @@ static void run_layout(int which, const char *overrides)
     tess_param_placements placements;
     tess_engine *engine;
     configure(which, overrides, tess_runtime_world(rt), &config);
-    EXPECT_OK(tess_param_placements_create(test_mem(), &config, &placements));
+    EXPECT_OK(tess_config_load_model(&config, NULL, &sizes));
+    EXPECT_OK(tess_param_placements_create(test_mem(), &config, &sizes, &placements));
     sizes = *tess_model_get_config(placements.model);
     EXPECT_OK(tess_engine_create(rt, &config, &sizes, NULL, &engine));
     expect_boxes(engine, &placements, overrides);
@@ -97,9 +99,11 @@ static void each_element_has_a_rank(void)
 {
     static const char overrides[] = TP "4 " PP "2 " STRATEGY "hybrid parallelism.data_parallel_replicate_degree=3";
     tess_config config = {0};
+    tess_model_config sizes;
     tess_param_placements p;
     configure(0, overrides, 72, &config);
-    EXPECT_OK(tess_param_placements_create(test_mem(), &config, &p));
+    EXPECT_OK(tess_config_load_model(&config, NULL, &sizes));
+    EXPECT_OK(tess_param_placements_create(test_mem(), &config, &sizes, &p));
     for (int i = 0; i < p.n; i++) {
         const tess_param_placement *placement = &p.list[i];
         int64_t held = 0;
@@ -118,10 +122,12 @@ static void each_element_has_a_rank(void)
 static void placements_are_printed_by_layers_that_are_alike(void)
 {
     tess_config config = {0};
+    tess_model_config sizes;
     tess_param_placements p;
     tess_buffer text = {.mem = test_mem()};
     configure(0, TP "2 " PP "2", 8, &config);
-    EXPECT_OK(tess_param_placements_create(test_mem(), &config, &p));
+    EXPECT_OK(tess_config_load_model(&config, NULL, &sizes));
+    EXPECT_OK(tess_param_placements_create(test_mem(), &config, &sizes, &p));
     EXPECT_OK(tess_param_placements_print(&p, &text));
     EXPECT_CONTAINS(text.data, "parameters: where master weights and moments are (full: ");
     EXPECT_CONTAINS(text.data, "model.layers.0-1.self_attn.k_proj.weight          [48, 96]          0   ");

@@ -322,12 +322,8 @@ tess_status tess_mem_alloc_private(tess_mem *mem, tess_pool pool, const char *wh
 {
     if (!tess_mem_on_disk(mem, pool))
         return tess_mem_alloc(mem, pool, bytes, what, out);
-    if (mem->is_dry) {
-        TESS_TRY(tess_mem_alloc(mem, pool, bytes, what, out));
-        tess_mem_count(mem, pool, -(int64_t)bytes);
-    } else {
-        TESS_TRY(mem->disk.alloc(mem->disk.disk, bytes, what, out));
-    }
+    TESS_TRY(mem->is_dry ? tess_mem_alloc(mem, TESS_POOL_MISC, bytes, what, out)
+                         : mem->disk.alloc(mem->disk.disk, bytes, what, out));
     count_disk(mem, pool, (int64_t)bytes);
     return TESS_OK;
 }
@@ -338,12 +334,10 @@ void tess_mem_free_private(tess_mem *mem, tess_pool pool, size_t bytes, void *me
         tess_mem_free(mem, memory);
     } else if (memory != NULL) {
         count_disk(mem, pool, -(int64_t)bytes);
-        if (!mem->is_dry) {
+        if (mem->is_dry)
+            tess_mem_free(mem, memory);
+        else
             mem->disk.free(mem->disk.disk, memory);
-            return;
-        }
-        tess_mem_count(mem, pool, (int64_t)bytes);
-        tess_mem_free(mem, memory);
     }
 }
 

@@ -7,6 +7,7 @@
 #include "base/mem/scoped.h"
 #include "base/os/objects.h"
 #include "comm/comm_impl.h"
+#include "comm/rehearsal/rehearsal.h"
 
 enum { RING_EVENTS = 64, MOST_ANSWERED = 1 << 20 };
 
@@ -32,7 +33,10 @@ static void answer(const tess_work *work)
 /* Called instead of tess_work_post. */
 static tess_status record(tess_work *work, tess_work **handle)
 {
+    const comm_dry *dry = work->team->runtime->dry;
     tess_volume_add(&work->team->runtime->dry->volume, work);
+    if (dry->rehearsal != NULL)
+        work->status = tess_rehearsal_add(dry->rehearsal, work);
     answer(work);
     return tess_work_pretend(work, handle);
 }
@@ -40,6 +44,11 @@ static tess_status record(tess_work *work, tess_work **handle)
 tess_volume *tess_dry_runtime_volume(tess_runtime *rt)
 {
     return &rt->dry->volume;
+}
+
+void tess_dry_runtime_rehearse(tess_runtime *rt, struct tess_rehearsal *rehearsal)
+{
+    rt->dry->rehearsal = rehearsal;
 }
 
 /* ---- The runtime ---- */

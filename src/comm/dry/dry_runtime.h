@@ -25,4 +25,8 @@ void tess_dry_runtime_destroy(tess_runtime **runtime);
 /* Returns what was recorded so far. The caller may reset it. */
 tess_volume *tess_dry_runtime_volume(tess_runtime *runtime);
 
+struct tess_rehearsal;
+/* Also records the operations from now on, one by one (comm/rehearsal/rehearsal.h). NULL: no more. */
+void tess_dry_runtime_rehearse(tess_runtime *runtime, struct tess_rehearsal *rehearsal);
+
 #endif

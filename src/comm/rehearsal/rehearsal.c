@@ -1,357 +1,373 @@
 #include "comm/rehearsal/rehearsal.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/core/rng.h"
 #include "base/mem/make_room.h"
 #include "base/mem/scoped.h"
 #include "comm/comm_impl.h"
-#include "comm/rehearsal/rehearsal_messages.h"
 #include "diagnosis/sentence.h"
 
-enum { COUNTED = 2 }; /* flag of a line that holds a count (tess_rehearsal_count); no operation has it */
-
-struct tess_rehearsal {
-    tess_team *whole;
-    int group;
-    const char *counted; /* noun of the line with the flag COUNTED; NULL: there is no such line */
-    tess_fingerprint *lines;
-    size_t n, room;
-    tess_status (*submit)(tess_work *work, tess_work **handle); /* submit hook that was set before the rehearsal */
-};
-
-static tess_status add(tess_runtime *rt, const tess_fingerprint *line)
+tess_status tess_rehearsal_add(tess_rehearsal *r, const tess_work *work)
 {
-    struct tess_rehearsal *rehearsal = rt->rehearsal;
-    TESS_TRY(tess_mem_make_room(rt->mem, TESS_POOL_MISC, rehearsal->n, sizeof(*line), "rehearsed collectives",
-                                &rehearsal->room, &rehearsal->lines));
-    rehearsal->lines[rehearsal->n++] = *line;
-    return TESS_OK;
-}
-
-/* The submit hook during a rehearsal: records the work and completes it. */
-static tess_status record_work(tess_work *work, tess_work **handle)
-{
+    const tess_team *team = work->team;
+    const bool message = work->fp.kind == TESS_TRACE_SEND || work->fp.kind == TESS_TRACE_RECV;
     if (work->fp.kind >= TESS_TRACE_TEAM_SPLIT)
-        return tess_work_post(work, handle);
-    work->status = add(work->team->runtime, &work->fp);
-    return tess_work_pretend(work, handle);
-}
-
-tess_status tess_rehearsal_begin(tess_team *whole)
-{
-    void *memory;
-    tess_runtime *rt = whole->runtime;
-    TESS_TRY(tess_mem_alloc(rt->mem, TESS_POOL_MISC, sizeof(struct tess_rehearsal), "rehearsal", &memory));
-    rt->rehearsal = memory;
-    *rt->rehearsal = (struct tess_rehearsal){.whole = whole, .submit = rt->submit};
-    rt->submit = record_work;
+        return TESS_OK;
+    TESS_TRY(tess_mem_make_room(r->mem, TESS_POOL_MISC, r->n, sizeof(*r->lines), "rehearsed operations", &r->room,
+                                &r->lines));
+    tess_planned *line = &r->lines[r->n++];
+    *line = (tess_planned){.fp = work->fp, .size = team->size, .peer = message ? team->ranks[work->fp.root] : -1};
+    memcpy(line->team, team->name, sizeof(line->team));
     return TESS_OK;
 }
 
-tess_status tess_rehearsal_count(tess_runtime *rt, const char *what, int64_t number)
+void tess_rehearsal_free(tess_rehearsal *r)
 {
-    tess_fingerprint line = {
-        .team = rt->rehearsal->whole->hash, .root = -1, .count = (uint64_t)number, .flags = COUNTED};
-    rt->rehearsal->counted = what;
-    return add(rt, &line);
+    tess_mem_free(r->mem, r->lines);
+    *r = (tess_rehearsal){.n = 0};
 }
 
-void tess_rehearsal_group(tess_runtime *rt, int group)
-{
-    rt->rehearsal->group = group;
-}
+/* ---- Views ---- */
+/* Lines that several ranks must have alike: the calls on a team of all ranks, the order in which a group uses its
+ * teams, the calls on another team, or the messages from one rank to another. A view is known by its id, whose highest
+ * bits are its kind. Of several views that differ, the first one is shown. */
+typedef enum view_kind { VIEW_WHOLE, VIEW_ORDER, VIEW_TEAM, VIEW_MESSAGES } view_kind;
 
-void tess_rehearsal_drop(tess_runtime *rt)
-{
-    rt->submit = rt->rehearsal->submit;
-    tess_mem_free(rt->mem, rt->rehearsal->lines);
-    tess_mem_free(rt->mem, rt->rehearsal);
-    rt->rehearsal = NULL;
-}
+enum { KIND_SHIFT = 62 };
 
-/* ---- The first difference of rehearsals ---- */
-/* One line of the rehearsals of all ranks that must agree on it. */
-typedef struct camp_lines {
-    tess_fingerprint *lines;
-    int *ranks, n; /* team of all ranks of the job */
-} camp_lines;
-
-/* Scratch memory for comparisons, in one block. Each array has one element for each rank of the job. */
-typedef struct rehearsal_room {
-    tess_fingerprint *all; /* the same line of every member */
-    camp_lines alike;
-    uint64_t *hashes;
-    int *groups, *given; /* group of each rank of the job; group of each member of `whole` */
-    int *listed;
-} rehearsal_room;
-
-static tess_status make_room(tess_mem *mem, int world, rehearsal_room *room)
-{
-    const size_t n = (size_t)world;
-    void *memory;
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n,
-                                  2 * sizeof(tess_fingerprint) + sizeof(uint64_t) + 4 * sizeof(int),
-                                  "comparison of rehearsals", &memory));
-    room->all = memory;
-    room->alike.lines = room->all + n;
-    room->hashes = (uint64_t *)(room->alike.lines + n);
-    room->groups = (int *)(room->hashes + n);
-    room->given = room->groups + n;
-    room->alike.ranks = room->given + n;
-    room->listed = room->alike.ranks + n;
-    return TESS_OK;
-}
-
-/* The ranks that must rehearse the same calls: all members of a team, or the members that belong to one group. */
 typedef struct rehearsal_view {
-    rehearsal_room *room;
-    tess_team *team;
-    const int *groups; /* group of each rank of the job; NULL: one group */
-    tess_fingerprint *lines;
+    const tess_rehearsal *rehearsal;
+    uint64_t id;
+    size_t *lines; /* (n) indices into the rehearsal's lines */
     size_t n;
 } rehearsal_view;
 
-static int group_of(const rehearsal_view *v, int member)
+/* A view as ranks show it to each other. */
+typedef struct view_digest {
+    uint64_t id, hash;
+    uint64_t n_ranks; /* number of ranks that must have it; 0: not known */
+} view_digest;
+
+static view_kind kind_of(uint64_t id)
 {
-    return v->groups != NULL ? v->groups[v->team->ranks[member]] : 0;
+    return (view_kind)(id >> KIND_SHIFT);
 }
 
-/* Returns the first member in the group of `member`. */
-static int first_alike(const rehearsal_view *v, int member)
+static uint64_t id_of(view_kind kind, const void *key, size_t size)
 {
-    int first = 0;
-    while (group_of(v, first) != group_of(v, member))
-        first++;
-    return first;
+    return (uint64_t)kind << KIND_SHIFT | tess_hash_bytes(key, size, 0) >> 2;
 }
 
-static tess_team *team_of(const tess_runtime *rt, uint64_t hash)
+static uint64_t order_of(const tess_rehearsal *r)
 {
-    tess_team *team = rt->teams;
-    while (team != NULL && team->hash != hash)
-        team = team->next;
-    return team != NULL ? team : rt->rehearsal->whole;
+    return id_of(VIEW_ORDER, &r->group, sizeof(r->group));
 }
 
-/* Reduces a line to what all ranks must share: the order in which they use their teams. Arguments of a call on a
- * smaller team concern only its members, because shards differ in size. Teams of replicas share a name, but not a
- * hash. */
-static tess_fingerprint seen_by_all(const tess_runtime *rt, const tess_fingerprint *line)
+/* Returns the id of the line's view, in addition to the view of the order. */
+static uint64_t view_of(const tess_team *whole, const tess_planned *line)
 {
-    const tess_team *team = team_of(rt, line->team);
-    if (team->size == rt->rehearsal->whole->size)
-        return *line;
-    return (tess_fingerprint){.team = tess_hash_text(team->name), .root = -1, .kind = line->kind, .label = line->label};
+    const uint64_t me = (uint64_t)whole->rank, peer = (uint64_t)line->peer;
+    const bool sends = line->fp.kind == TESS_TRACE_SEND;
+    const uint64_t way[] = {line->fp.team, sends ? me : peer, sends ? peer : me};
+    return line->peer >= 0 ? id_of(VIEW_MESSAGES, way, sizeof(way))
+                           : id_of(line->size == whole->size ? VIEW_WHOLE : VIEW_TEAM, way, sizeof(way[0]));
 }
 
-static void add_line(rehearsal_view *v, tess_fingerprint line)
+/* Lists the lines of a view. Messages are ordered by their tag, because a receiver may take tags in another order. */
+static void list_lines(const tess_team *whole, uint64_t id, rehearsal_view *v)
 {
-    line.sequence = v->n;
-    v->lines[v->n++] = line;
-}
-
-/* Lists all calls, as the order in which teams are used. */
-static void view_order(const tess_runtime *rt, const int *groups, rehearsal_view *v)
-{
-    *v = (rehearsal_view){.room = v->room, .team = rt->rehearsal->whole, .groups = groups, .lines = v->lines};
-    for (size_t i = 0; i < rt->rehearsal->n; i++)
-        add_line(v, seen_by_all(rt, &rt->rehearsal->lines[i]));
-}
-
-/* Lists the calls on one team: either its messages or everything else. */
-static void view_team(const tess_runtime *rt, tess_team *team, bool messages, rehearsal_view *v)
-{
-    *v = (rehearsal_view){.room = v->room, .team = team, .lines = v->lines};
-    for (size_t i = 0; i < rt->rehearsal->n; i++) {
-        const tess_fingerprint *line = &rt->rehearsal->lines[i];
-        bool is_message = line->kind == TESS_TRACE_SEND || line->kind == TESS_TRACE_RECV;
-        if (line->team == team->hash && is_message == messages)
-            add_line(v, *line);
+    const tess_planned *lines = v->rehearsal->lines;
+    v->id = id;
+    v->n = 0;
+    for (size_t i = 0; i < v->rehearsal->n; i++) {
+        if (kind_of(id) != VIEW_ORDER && view_of(whole, &lines[i]) != id)
+            continue;
+        size_t at = v->n++;
+        for (; kind_of(id) == VIEW_MESSAGES && at > 0 && lines[v->lines[at - 1]].fp.tag > lines[i].fp.tag; at--)
+            v->lines[at] = v->lines[at - 1];
+        v->lines[at] = i;
     }
 }
 
-/* Hashes the first `n` lines without call sites, because ranks may make the same calls from different places. */
+/* Reduces line `at` to what all ranks of the view have alike. Arguments of a call on a smaller team concern its members
+ * only, because shards differ in size. Teams of replicas share a name, but not a hash. Call sites may differ. */
+static tess_fingerprint line_of(const rehearsal_view *v, size_t at)
+{
+    tess_fingerprint line = {.root = -1};
+    if (at < v->n) {
+        const tess_planned *planned = &v->rehearsal->lines[v->lines[at]];
+        line = planned->fp;
+        if (kind_of(v->id) == VIEW_ORDER)
+            line = (tess_fingerprint){
+                .team = tess_hash_text(planned->team), .root = -1, .kind = line.kind, .label = line.label};
+        if (kind_of(v->id) == VIEW_MESSAGES)
+            line = (tess_fingerprint){.root = -1, .tag = line.tag, .count = line.count, .dtype = line.dtype};
+    }
+    line.call_site = 0;
+    line.sequence = at;
+    return line;
+}
+
+/* Hashes the first `n` lines. */
 static uint64_t hash_of(const rehearsal_view *v, size_t n)
 {
-    uint64_t hash = v->n < n ? v->n : n;
-    for (size_t i = 0; i < n && i < v->n; i++) {
-        tess_fingerprint line = v->lines[i];
-        line.call_site = 0;
+    const size_t most = v->n < n ? v->n : n;
+    uint64_t hash = most;
+    for (size_t i = 0; i < most; i++) {
+        const tess_fingerprint line = line_of(v, i);
         hash = tess_hash_bytes(&line, sizeof(line), hash);
     }
     return hash;
 }
 
-static tess_status are_equal(const rehearsal_view *v, size_t n, bool *equal)
+static void add_digest(const tess_team *whole, uint64_t id, int n_ranks, rehearsal_view *v, view_digest *digests,
+                       size_t *n)
 {
-    uint64_t mine = hash_of(v, n), *all = v->room->hashes;
-    TESS_TRY(tess_all_gather(v->team, &mine, all, 1, TESS_I64, NULL));
-    *equal = true;
-    for (int r = 1; r < v->team->size; r++)
-        *equal = *equal && all[r] == all[first_alike(v, r)];
-    return TESS_OK;
+    for (size_t i = 0; i < *n; i++)
+        if (digests[i].id == id)
+            return;
+    list_lines(whole, id, v);
+    digests[(*n)++] = (view_digest){id, hash_of(v, v->n), (uint64_t)n_ranks};
 }
 
-/* Finds by bisection the first line that differs between members. The first `equal` lines agree, and the first
- * `differ` do not. */
-static tess_status find_difference(const rehearsal_view *v, size_t *line)
+/* ---- The first difference ---- */
+static int by_id(const void *a, const void *b)
 {
-    int64_t longest = (int64_t)v->n;
-    TESS_TRY(tess_all_reduce(v->team, &longest, &longest, 1, TESS_I64, TESS_MAX, NULL));
-    size_t equal = 0, differ = (size_t)longest;
-    while (differ - equal > 1) {
-        size_t middle = (equal + differ) / 2;
-        bool same;
-        TESS_TRY(are_equal(v, middle, &same));
-        if (same)
-            equal = middle;
-        else
-            differ = middle;
+    const view_digest *x = a, *y = b;
+    return x->id != y->id ? (x->id > y->id) - (x->id < y->id) : (x->hash > y->hash) - (x->hash < y->hash);
+}
+
+/* Returns the id of the first view that differs, or that not all of its ranks have; 0: there is none. Sorts. */
+static uint64_t first_odd(view_digest *all, size_t n)
+{
+    size_t end;
+    qsort(all, n, sizeof(*all), by_id);
+    for (size_t first = 0; first < n; first = end) {
+        for (end = first + 1; end < n && all[end].id == all[first].id; end++)
+            ;
+        const bool is_whole = all[first].n_ranks == 0 || all[first].n_ranks == end - first;
+        if (all[first].id != 0 && (all[first].hash != all[end - 1].hash || !is_whole))
+            return all[first].id;
     }
-    *line = equal;
+    return 0;
+}
+
+/* Finds the first view that differs between ranks. */
+static tess_status find_odd(tess_team *whole, rehearsal_view *v, uint64_t *id)
+{
+    const tess_rehearsal *r = v->rehearsal;
+    tess_mem *mem = whole->runtime->mem;
+    TESS_AUTO(tess_mem_drop) view_digest *mine = NULL, *all = NULL;
+    size_t n = 0;
+    TESS_TRY(TESS_NEW(mem, r->n + 1, "views", &mine));
+    add_digest(whole, order_of(r), 0, v, mine, &n);
+    for (size_t i = 0; i < r->n; i++)
+        add_digest(whole, view_of(whole, &r->lines[i]), r->lines[i].peer >= 0 ? 2 : r->lines[i].size, v, mine, &n);
+    int64_t most = (int64_t)n;
+    TESS_TRY(tess_all_reduce(whole, &most, &most, 1, TESS_I64, TESS_MAX, NULL));
+    TESS_TRY(tess_mem_grow(mem, TESS_POOL_MISC, (size_t)most * sizeof(*mine), "views", (void **)&mine));
+    memset(mine + n, 0, ((size_t)most - n) * sizeof(*mine));
+    TESS_TRY(TESS_NEW(mem, most * whole->size, "views", &all));
+    TESS_TRY(tess_all_gather(whole, mine, all, (size_t)most * sizeof(*mine), TESS_U8, NULL));
+    *id = first_odd(all, (size_t)(most * whole->size));
     return TESS_OK;
 }
 
-/* Formats "ranks 0 1 3 have 4": the ranks whose count equals that of rank number `like`. */
-static void report_camp(const camp_lines *all, int like, int *ranks, tess_sentence *sentence)
+/* A line of a view as its rank shows it. */
+typedef struct shown_line {
+    tess_planned planned; /* the operation of the rank */
+    tess_fingerprint fp;  /* its reduced form; nothing if the view ends before */
+    uint64_t hash;        /* hash of the view's first lines */
+    bool has;             /* the rank has the view */
+} shown_line;
+
+/* Shows line `at` to all ranks, and the hash of the lines before `end`. */
+static tess_status show(tess_team *whole, const rehearsal_view *v, size_t at, size_t end, shown_line *all)
 {
-    int n = 0;
-    for (int i = 0; i < all->n; i++)
-        if (all->lines[i].count == all->lines[like].count)
-            ranks[n++] = all->ranks[i];
-    tess_sentence_add(sentence, "%s", sentence->at > 0 ? ", " : "");
-    tess_sentence_ranks(sentence, ranks, n);
-    tess_sentence_add(sentence, n == 1 ? " has %lld" : " have %lld", (long long)all->lines[like].count);
+    shown_line mine = {.has = v->n > 0, .fp = line_of(v, at), .hash = hash_of(v, end)};
+    if (at < v->n)
+        mine.planned = v->rehearsal->lines[v->lines[at]];
+    return tess_all_gather(whole, &mine, all, sizeof(mine), TESS_U8, NULL);
 }
 
-static bool is_first_of_camp(const camp_lines *all, int i)
+static bool are_equal(const shown_line *all, int n)
 {
-    for (int j = 0; j < i; j++)
-        if (all->lines[j].count == all->lines[i].count)
+    uint64_t hash = 0;
+    bool any = false;
+    for (int r = 0; r < n; r++) {
+        if (all[r].has && any && all[r].hash != hash)
             return false;
+        hash = all[r].has ? all[r].hash : hash;
+        any |= all[r].has;
+    }
     return true;
 }
 
-/* Replaces the current error, and puts the culprit first; -1: there is none. */
-static tess_status report_counts(const tess_runtime *rt, const camp_lines *all, int culprit, int *listed)
+/* Finds the first line that differs by bisection: the first `equal` lines agree, and the first `differ` do not. */
+static tess_status find_line(tess_team *whole, const rehearsal_view *v, shown_line *all)
+{
+    int64_t longest = (int64_t)v->n;
+    TESS_TRY(tess_all_reduce(whole, &longest, &longest, 1, TESS_I64, TESS_MAX, NULL));
+    size_t equal = 0, differ = (size_t)longest;
+    while (differ - equal > 1) {
+        const size_t middle = (equal + differ) / 2;
+        TESS_TRY(show(whole, v, 0, middle, all));
+        *(are_equal(all, whole->size) ? &equal : &differ) = middle;
+    }
+    return show(whole, v, equal, 0, all);
+}
+
+/* ---- The message ---- */
+/* Tells that a message has no counterpart, or another one. Both ends have their messages in the order of tags, so of
+ * two with different tags the first is alone. */
+static tess_status report_message(const tess_team *whole, const shown_line *all, const shown_line *one)
+{
+    char text[2][256] = {"", "nothing for it"};
+    const shown_line *other = &all[one->planned.peer];
+    const bool paired = other->planned.size > 0;
+    if (paired && other->planned.fp.tag < one->planned.fp.tag) {
+        const shown_line *swapped = one;
+        one = other;
+        other = swapped;
+    }
+    tess_fingerprint_format(&one->planned.fp, one->planned.team, text[0], sizeof(text[0]));
+    if (paired && other->planned.fp.tag == one->planned.fp.tag)
+        tess_fingerprint_format(&other->planned.fp, other->planned.team, text[1], sizeof(text[1]));
+    return TESS_FAIL(TESS_E_MISMATCH, "before the first step: messages differ: rank %d planned %s; rank %d planned %s",
+                     whole->ranks[one - all], text[0], whole->ranks[other - all], text[1]);
+}
+
+static tess_status report_missing(const tess_team *whole, const shown_line *all, const shown_line *one)
+{
+    char text[256];
+    tess_fingerprint_format(&one->planned.fp, one->planned.team, text, sizeof(text));
+    return TESS_FAIL(TESS_E_MISMATCH,
+                     "before the first step: rank %d planned %s; other ranks of the team planned nothing on it",
+                     whole->ranks[one - all], text);
+}
+
+/* Tells how the lines of the ranks that have the view differ. */
+static tess_status report(tess_team *whole, const shown_line *all, int *culprit)
+{
+    tess_mem *mem = whole->runtime->mem;
+    TESS_AUTO(tess_mem_drop) tess_fingerprint *lines = NULL;
+    TESS_AUTO(tess_mem_drop) int *ranks = NULL;
+    const shown_line *one = NULL;
+    int n = 0;
+    TESS_TRY(TESS_NEW(mem, whole->size, "lines", &lines));
+    TESS_TRY(TESS_NEW(mem, 2 * whole->size, "ranks", &ranks));
+    for (int r = 0; r < whole->size; r++) {
+        if (!all[r].has)
+            continue;
+        one = all[r].planned.size > 0 && (one == NULL || all[r].planned.fp.kind == TESS_TRACE_SEND) ? &all[r] : one;
+        lines[n] = all[r].fp;
+        ranks[n++] = whole->ranks[r];
+    }
+    if (one->planned.peer >= 0)
+        return report_message(whole, all, one);
+    tess_status status =
+        tess_fingerprint_compare(lines, sizeof(*lines), n, ranks, one->planned.team, false, ranks + n, culprit);
+    return status == TESS_OK ? report_missing(whole, all, one)
+                             : tess_fail_context(status, "before the first step: what ranks plan to call differs");
+}
+
+static void break_team(tess_team *whole, tess_status status, int culprit)
+{
+    tess_team_lock(whole);
+    tess_team_break(whole, status, culprit);
+    tess_team_unlock(whole);
+}
+
+/* ---- Numbers ---- */
+/* Formats "ranks 0 1 3 have 4": the ranks whose number is that of rank `like`. */
+static void name_camp(const tess_team *whole, const int64_t *numbers, int like, int *ranks, tess_sentence *sentence)
+{
+    int n = 0;
+    for (int r = 0; r < whole->size; r++)
+        if (numbers[r] == numbers[like])
+            ranks[n++] = whole->ranks[r];
+    tess_sentence_add(sentence, "%s", sentence->at > 0 ? ", " : "");
+    tess_sentence_ranks(sentence, ranks, n);
+    tess_sentence_add(sentence, n == 1 ? " has %lld" : " have %lld", (long long)numbers[like]);
+}
+
+/* Returns whether rank r is the first with its number; *n is how many have it. */
+static bool begins_camp(const int64_t *numbers, int size, int r, int *n)
+{
+    bool first = true;
+    *n = 0;
+    for (int k = 0; k < size; k++) {
+        first &= k >= r || numbers[k] != numbers[r];
+        *n += numbers[k] == numbers[r];
+    }
+    return first;
+}
+
+static tess_status report_numbers(const tess_team *whole, const tess_rehearsal *r, const int64_t *numbers, int *ranks,
+                                  int *culprit)
 {
     char text[512];
-    int odd = -1;
+    int odd = -1, n, n_camps = 0;
     tess_sentence sentence = tess_sentence_begin(text, sizeof(text));
-    for (int i = 0; i < all->n; i++)
-        odd = all->ranks[i] == culprit ? i : odd;
-    if (odd >= 0)
-        report_camp(all, odd, listed, &sentence);
-    for (int i = 0; i < all->n; i++)
-        if (is_first_of_camp(all, i) && (odd < 0 || all->lines[i].count != all->lines[odd].count))
-            report_camp(all, i, listed, &sentence);
-    return TESS_FAIL(TESS_E_MISMATCH, "ranks disagree%s: %s of %s; all need as many",
-                     odd >= 0 ? ", the odd one out" : "", text, rt->rehearsal->counted);
-}
-
-/* Lists the ranks of the first group whose members do not agree on the line. */
-static tess_status compare_line(const rehearsal_view *v, int *culprit)
-{
-    const tess_fingerprint *all = v->room->all;
-    camp_lines *alike = &v->room->alike;
-    tess_status status = TESS_OK;
-    for (int first = 0; first < v->team->size && status == TESS_OK; first++) {
-        alike->n = 0;
-        for (int r = first; r < v->team->size && first_alike(v, first) == first; r++)
-            if (group_of(v, r) == group_of(v, first)) {
-                alike->lines[alike->n] = all[r];
-                alike->ranks[alike->n++] = v->team->ranks[r];
-            }
-        if (alike->n > 1)
-            status = tess_fingerprint_compare(alike->lines, sizeof(all[0]), alike->n, alike->ranks, v->team->name,
-                                              false, v->room->listed, culprit);
+    for (int i = 0; i < whole->size; i++) {
+        n_camps += begins_camp(numbers, whole->size, i, &n);
+        odd = n == 1 ? i : odd;
     }
-    return status;
+    odd = n_camps == 2 && whole->size > 2 ? odd : -1;
+    *culprit = odd >= 0 ? whole->ranks[odd] : -1;
+    if (odd >= 0)
+        name_camp(whole, numbers, odd, ranks, &sentence);
+    for (int i = 0; i < whole->size; i++)
+        if (i != odd && begins_camp(numbers, whole->size, i, &n))
+            name_camp(whole, numbers, i, ranks, &sentence);
+    return TESS_FAIL(TESS_E_MISMATCH, "before the first step: ranks disagree%s: %s of %s; all need as many",
+                     odd >= 0 ? ", the odd one out" : "", text, r->what);
 }
 
-/* Shows line `i` of all members. If a rehearsal is shorter, its line is shown empty. */
-static tess_status report_difference(const rehearsal_view *v, size_t i)
+static tess_status compare_numbers(tess_team *whole, const tess_rehearsal *r)
 {
-    tess_team *team = v->team;
-    tess_fingerprint mine = {.sequence = i, .root = -1};
-    const camp_lines *alike = &v->room->alike;
-    int culprit = -1;
-    if (i < v->n)
-        mine = v->lines[i];
-    TESS_TRY(tess_all_gather(team, &mine, v->room->all, sizeof(mine), TESS_U8, NULL));
-    tess_status status = compare_line(v, &culprit);
-    TESS_CHECK(status != TESS_OK, TESS_E_INTERNAL, "the rehearsals of ranks differ, but line %zu does not", i);
-    bool are_counts = true;
-    for (int r = 0; r < alike->n; r++)
-        are_counts = are_counts && alike->lines[r].kind == TESS_TRACE_NONE && alike->lines[r].flags == COUNTED;
-    if (are_counts)
-        tess_fail_context(report_counts(team->runtime, alike, culprit, v->room->listed), "before the first step");
-    else
-        tess_fail_context(status, "before the first step: what ranks plan to call differs");
-    tess_team_lock(team);
-    tess_team_break(team, status, culprit);
-    tess_team_unlock(team);
-    return status;
-}
-
-static tess_status compare(const rehearsal_view *v)
-{
-    bool equal;
-    size_t line;
-    TESS_TRY(are_equal(v, v->n, &equal));
-    if (equal)
+    tess_mem *mem = whole->runtime->mem;
+    TESS_AUTO(tess_mem_drop) int64_t *numbers = NULL;
+    TESS_AUTO(tess_mem_drop) int *ranks = NULL;
+    int culprit, n;
+    TESS_TRY(TESS_NEW(mem, whole->size, "numbers", &numbers));
+    TESS_TRY(TESS_NEW(mem, whole->size, "ranks", &ranks));
+    TESS_TRY(tess_all_gather(whole, &r->number, numbers, 1, TESS_I64, NULL));
+    (void)begins_camp(numbers, whole->size, 0, &n);
+    if (n == whole->size)
         return TESS_OK;
-    TESS_TRY(find_difference(v, &line));
-    return report_difference(v, line);
+    tess_status status = report_numbers(whole, r, numbers, ranks, &culprit);
+    break_team(whole, status, culprit);
+    return status;
 }
 
 /* ---- All of it ---- */
-/* Compares the calls on a team. Its members belong to one group, or to several groups that also send each other
- * messages. */
-static tess_status compare_team(tess_runtime *rt, tess_team *team, const int *groups, rehearsal_view *v)
+static tess_status compare(tess_team *whole, rehearsal_view *v)
 {
-    bool spans = false;
-    for (int r = 1; r < team->size; r++)
-        spans = spans || groups[team->ranks[r]] != groups[team->ranks[0]];
-    view_team(rt, team, false, v);
-    TESS_TRY(compare(v));
-    view_team(rt, team, true, v);
-    return spans ? tess_rehearsal_compare_messages(team, v->lines, v->n) : compare(v);
-}
-
-/* Compares the teams one after the other. Lists of teams have the same order on every rank. */
-static tess_status compare_all(tess_runtime *rt, rehearsal_room *room)
-{
-    tess_team *whole = rt->rehearsal->whole;
-    int mine = rt->rehearsal->group, *groups = room->groups;
-    rehearsal_view v = {.room = room};
-    TESS_TRY(tess_all_gather(whole, &mine, room->given, 1, TESS_I32, NULL));
-    for (int r = 0; r < whole->size; r++)
-        groups[whole->ranks[r]] = room->given[r];
-    TESS_TRY(TESS_NEW(rt->mem, rt->rehearsal->n + 1, "rehearsal to compare", &v.lines));
-    view_team(rt, whole, false, &v); /* compared across all groups */
-    tess_status status = compare(&v);
-    if (status == TESS_OK) {
-        view_order(rt, groups, &v);
-        status = compare(&v);
-    }
-    for (tess_team *team = rt->teams; team != NULL && status == TESS_OK; team = team->next)
-        if (team != rt->team && team != whole && team->size > 1)
-            status = compare_team(rt, team, groups, &v);
-    tess_mem_free(rt->mem, v.lines);
+    uint64_t id;
+    TESS_AUTO(tess_mem_drop) shown_line *all = NULL;
+    TESS_TRY(find_odd(whole, v, &id));
+    if (id == 0)
+        return TESS_OK;
+    list_lines(whole, id, v);
+    if (kind_of(id) == VIEW_ORDER && id != order_of(v->rehearsal))
+        v->n = 0;
+    TESS_TRY(TESS_NEW(whole->runtime->mem, whole->size, "lines of ranks", &all));
+    TESS_TRY(find_line(whole, v, all));
+    int culprit = -1;
+    tess_status status = report(whole, all, &culprit);
+    break_team(whole, status, culprit);
     return status;
 }
 
-tess_status tess_rehearsal_end(tess_runtime *rt)
+tess_status tess_rehearsal_compare(tess_team *whole, const tess_rehearsal *r)
 {
-    rt->submit = rt->rehearsal->submit;
-    rehearsal_room room;
-    tess_status status = make_room(rt->mem, rt->world, &room);
-    if (status == TESS_OK) {
-        status = compare_all(rt, &room);
-        tess_mem_free(rt->mem, room.all);
-    }
-    tess_rehearsal_drop(rt);
-    return status;
+    rehearsal_view view = {.rehearsal = r};
+    TESS_AUTO(tess_mem_drop) size_t *lines = NULL;
+    TESS_TRY(compare_numbers(whole, r));
+    TESS_TRY(TESS_NEW(whole->runtime->mem, r->n + 1, "rehearsal to compare", &lines));
+    view.lines = lines;
+    return compare(whole, &view);
 }

@@ -1,25 +1,38 @@
-/* A rehearsal of collectives: each rank records its operations without running them, and the ranks compare the records
- * before anything depends on them. */
-#ifndef TESS_COMM_REHEARSAL_H
-#define TESS_COMM_REHEARSAL_H
+/* A rehearsal: before the first step, ranks compare the operations that their steps will make. Each rank takes its own
+ * from a dry rank (comm/dry/dry_runtime.h), so nothing is computed or moved. */
+#ifndef TESS_COMM_REHEARSAL_REHEARSAL_H
+#define TESS_COMM_REHEARSAL_REHEARSAL_H
 
-#include "tessera/comm.h"
+#include "comm/work.h"
 
-/* Begins a rehearsal on the ranks of `whole`. This rank's collectives are only recorded; they complete at once and
- * do not change buffers. No calls may be made on teams that have other ranks. Calls that allocate or free shared
- * memory, or split a team, still run. */
-tess_status tess_rehearsal_begin(tess_team *whole);
-/* Records a number that must be equal on all ranks, such as 4 in "4 of a step's micro-batches". At most one in a
- * rehearsal. `what` is borrowed until the rehearsal ends. */
-tess_status tess_rehearsal_count(tess_runtime *runtime, const char *what, int64_t number);
-/* Declares which ranks make the same calls, in one order on all teams: those of the same group. (Stages of a
- * pipeline are different groups.) Ranks of different groups compare only their calls on `whole` and their messages
- * to each other. Without this call, all ranks are one group. */
-void tess_rehearsal_group(tess_runtime *runtime, int group);
-/* Ends the rehearsal and compares the records. Returns TESS_E_MISMATCH if they differ. The message shows the first
- * different line, and names the ranks that differ from the majority. Collective over `whole`. */
-tess_status tess_rehearsal_end(tess_runtime *runtime);
-/* Ends the rehearsal after a failure without comparing the records. */
-void tess_rehearsal_drop(tess_runtime *runtime);
+/* An operation of a step. */
+typedef struct tess_planned {
+    tess_fingerprint fp;
+    char team[TESS_TRACE_NAME_BYTES];
+    int size; /* number of ranks of its team */
+    int peer; /* the dry job's rank at the other end of a message; -1: no message */
+} tess_planned;
+
+/* The operations of a rank, in order. */
+typedef struct tess_rehearsal {
+    tess_mem *mem; /* borrowed; not the memory of the dry rank */
+    tess_planned *lines;
+    size_t n, room;
+    int group; /* ranks of a group make the same operations in the same order; stages of a pipeline are several groups
+                */
+    const char *what; /* the noun that `number` counts, such as "a step's micro-batches" */
+    int64_t number;   /* a number that all ranks need equal */
+} tess_rehearsal;
+
+/* Adds an operation of a dry rank. Setup of teams and memory is left out. */
+tess_status tess_rehearsal_add(tess_rehearsal *rehearsal, const tess_work *work);
+void tess_rehearsal_free(tess_rehearsal *rehearsal);
+
+/* Compares the rehearsals of the ranks of `whole`. Rank r of it is rank r of the dry jobs. Ranks of a group must use
+ * their teams in the same order, ranks of a team must make the same calls on it, and each message must be received as
+ * it is sent. Collective.
+ * TESS_E_MISMATCH, on all ranks: the message shows the first difference, and names the ranks that differ from the
+ * majority; `whole` is broken */
+tess_status tess_rehearsal_compare(tess_team *whole, const tess_rehearsal *rehearsal);
 
 #endif

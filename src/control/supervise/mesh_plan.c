@@ -86,14 +86,12 @@ static tess_status read_axes(const tess_mesh_request *request, tess_axis_list *a
     return tess_axis_list_parse(request->axes, axes);
 }
 
-static tess_status plan_stages(tess_mesh_plan *plan, const tess_config *config)
+static tess_status plan_stages(tess_mesh_plan *plan, const tess_config *config, const tess_model_config *sizes)
 {
-    tess_model_config sizes;
     if (config->parallelism.pipeline_parallel_degree == 1)
         return TESS_OK;
-    TESS_TRY(tess_config_load_model(config, NULL, &sizes));
     TESS_TRY(TESS_NEW(plan->mem, 1, "stages", &plan->stages));
-    return tess_stage_plan_create(plan->mem, config, &sizes, 0, plan->stages);
+    return tess_stage_plan_create(plan->mem, config, sizes, 0, plan->stages);
 }
 
 static void free_placements(tess_mesh_plan *plan)
@@ -108,15 +106,18 @@ static void free_placements(tess_mesh_plan *plan)
  * model that cannot be read or cut leaves the placements out. */
 static tess_status plan_model(tess_mesh_plan *plan, tess_config *config, int world)
 {
+    tess_model_config sizes;
     const bool has_stages = config->parallelism.pipeline_parallel_degree > 1;
     if (config->model.config[0] == '\0' && config->model.path[0] == '\0')
         return TESS_OK;
     TESS_TRY(TESS_NEW(plan->mem, 1, "placements", &plan->placements));
     tess_status status = tess_config_check_step(config, world);
     if (status == TESS_OK)
-        status = plan_stages(plan, config);
+        status = tess_config_load_model(config, NULL, &sizes);
     if (status == TESS_OK)
-        status = tess_param_placements_create(plan->mem, config, plan->placements);
+        status = plan_stages(plan, config, &sizes);
+    if (status == TESS_OK)
+        status = tess_param_placements_create(plan->mem, config, &sizes, plan->placements);
     if (status == TESS_OK || status == TESS_E_NOMEM || (has_stages && status != TESS_E_NOT_FOUND))
         return status;
     snprintf(plan->no_placements, sizeof(plan->no_placements), "%s", tess_error_message());

@@ -38,7 +38,7 @@ struct tess_stage {
     stage_slot *slots; /* (n_slots) grouped by chunk */
     int *first_slot;   /* (chunks + 1) index of each chunk's first slot */
     int n_slots;
-    stage_parting *partings; /* (n_partings) the largest number that existed at once */
+    stage_parting *partings; /* (n_partings) buffers that messages read, or free ones */
     int n_partings;
     /* Memory for the buffers on a device apart from the host, which the ranks of the host read */
     char *window;
@@ -121,12 +121,23 @@ static tess_status alloc_slot(tess_stage *s, stage_slot *slot)
     return above ? take_buffer(s, &slot->above) : TESS_OK;
 }
 
-/* Allocates the window. It also has one buffer for each slot, to replace one that a message still reads. */
+static tess_status alloc_partings(tess_stage *s, int n)
+{
+    TESS_TRY(
+        tess_mem_grow(s->e->mem, TESS_POOL_MISC, (size_t)n * sizeof(*s->partings), "messages", (void **)&s->partings));
+    for (; s->n_partings < n; s->n_partings++) {
+        s->partings[s->n_partings] = (stage_parting){.buffer = NULL};
+        TESS_TRY(take_buffer(s, &s->partings[s->n_partings].buffer));
+    }
+    return TESS_OK;
+}
+
+/* Allocates the window. It also has the buffers that replace those of unread messages. */
 static tess_status alloc_window(tess_stage *s, int n_buffers)
 {
     if (!s->e->compute.apart)
         return TESS_OK;
-    size_t bytes = (size_t)(n_buffers + s->n_slots) * aligned(room_bytes(s));
+    size_t bytes = (size_t)(n_buffers + plan_of(s)->n_spares) * aligned(room_bytes(s));
     bytes = bytes > TESS_DEVICE_WINDOW_LEAST ? bytes : TESS_DEVICE_WINDOW_LEAST;
     TESS_TRY(tess_device_outbox_alloc(s->team, TESS_POOL_COMM, bytes, "the stream", (void **)&s->window));
     s->window_bytes = bytes;
@@ -155,7 +166,7 @@ static tess_status alloc_slots(tess_stage *s)
     TESS_TRY(alloc_window(s, n_buffers));
     for (int i = 0; i < s->n_slots; i++)
         TESS_TRY(alloc_slot(s, &s->slots[i]));
-    return TESS_OK;
+    return alloc_partings(s, plan_of(s)->n_spares);
 }
 
 static tess_status alloc_embedded(tess_stage *s)
@@ -245,18 +256,12 @@ static tess_status part_with(tess_stage *s, stage_slot *slot)
     int i = 0;
     while (i < s->n_partings && !has_left(s->partings[i].sent))
         i++;
-    stage_parting unread = {0};
-    if (i < s->n_partings) {
-        TESS_TRY(wait_for(s, &s->partings[i].sent));
-        unread = s->partings[i];
-    } else {
-        TESS_TRY(tess_mem_grow(s->e->mem, TESS_POOL_MISC, (size_t)(s->n_partings + 1) * sizeof(*s->partings),
-                               "messages", (void **)&s->partings));
-        TESS_TRY(take_buffer(s, &unread.buffer));
-        s->n_partings++;
-    }
+    if (i == s->n_partings) /* a network may tell late that a message was read */
+        TESS_TRY(alloc_partings(s, i + 1));
+    TESS_TRY(wait_for(s, &s->partings[i].sent));
+    char *buffer = s->partings[i].buffer;
     s->partings[i] = (stage_parting){slot->below, slot->sent_below};
-    slot->below = unread.buffer;
+    slot->below = buffer;
     slot->sent_below = NULL;
     return TESS_OK;
 }
@@ -579,57 +584,10 @@ tess_stage_traffic tess_stage_get_traffic(const tess_stage *s)
     return s->traffic;
 }
 
-/* ---- Rehearsal without numbers ---- */
-/* Rehearses one action. Messages have the length of the longest micro-batch. */
-static tess_status rehearse_action(tess_stage *s, const tess_hooks *hooks, const tess_pipeline_action *a)
-{
-    static const tess_backward parts[TESS_PIPELINE_OPS] = {[TESS_PIPELINE_B] = {.part = TESS_BACKWARD_WHOLE},
-                                                           [TESS_PIPELINE_BI] = {.part = TESS_BACKWARD_INPUT},
-                                                           [TESS_PIPELINE_BW] = {.part = TESS_BACKWARD_WEIGHTS}};
-    stage_slot *slot = &s->slots[s->first_slot[a->chunk] + a->slot];
-    tess_executor *executor = s->e->executor;
-    const tess_range range = range_of(s, slot), back = backward_range(s, slot), embedding = {range.slot, 0, 1, NULL};
-    const tess_backward *part = &parts[a->op];
-    slot->micro = a->micro;
-    slot->batch = (tess_batch){.n_tokens = s->e->passes.max_tokens};
-    switch (a->op) {
-    case TESS_PIPELINE_F:
-        return tess_executor_rehearse_range(executor, hooks, &range, NULL);
-    case TESS_PIPELINE_B:
-    case TESS_PIPELINE_BI:
-    case TESS_PIPELINE_BW:
-        TESS_TRY(tess_executor_rehearse_range(executor, hooks, &back, part));
-        return has_own_embedding(s, slot, part->part)
-                   ? tess_executor_rehearse_range(executor, hooks, &embedding, &parts[TESS_PIPELINE_B])
-                   : TESS_OK;
-    case TESS_PIPELINE_SEND_F:
-    case TESS_PIPELINE_SEND_B:
-    case TESS_PIPELINE_SEND_T:
-        TESS_TRY(send(s, slot, a->op));
-        return wait_for(s, a->op == TESS_PIPELINE_SEND_F ? &slot->sent_above : &slot->sent_below);
-    case TESS_PIPELINE_RECV_T:
-        TESS_TRY(receive_embedded(s, s->e->passes.max_tokens, a->micro));
-        return tess_executor_rehearse_table(executor, hooks);
-    default:
-        return receive(s, slot, a->op == TESS_PIPELINE_RECV_F);
-    }
-}
-
-int tess_stage_rehearsed(const tess_stage *s, int n_local)
+int tess_stage_enough(const tess_stage *s, int n_local)
 {
     int enough = 4 * plan_of(s)->shape.ranks;
     return n_local < enough || plan_of(s)->csv[0] != '\0' ? n_local : enough; /* a file has one number */
-}
-
-tess_status tess_stage_rehearse(tess_stage *s, const tess_hooks *hooks, int n_local)
-{
-    TESS_TRY(fit_schedule(s, n_local));
-    TESS_TRY(tess_fsdp_micro_begin_all(s->e->fsdp));
-    const tess_pipeline_list *list = &s->schedule.lists[plan_of(s)->rank];
-    for (int i = 0; i < list->n; i++)
-        TESS_TRY(rehearse_action(s, hooks, &list->actions[i]));
-    s->traffic = (tess_stage_traffic){.messages = {0}};
-    return TESS_OK;
 }
 
 /* ---- Forward only ---- */

@@ -24,6 +24,7 @@ struct tess_stage_plan {
     tess_slot_units *units; /* (chunks) the units of each chunk in the rank's model */
     tess_slot_units *slots; /* (n_slots) the units of each of the executor's slots; set by tess_stage_slots */
     int n_slots;
+    int n_spares;   /* buffers that replace those of unread messages (tess_pipeline_unread); set by tess_stage_slots */
     int *own_param; /* (n_params of the whole model) index in the rank's model; -1: another stage owns the parameter */
     tess_model_part part;
 };
@@ -33,6 +34,9 @@ struct tess_stage_plan {
 tess_status tess_stage_plan_create(tess_mem *mem, const tess_config *config, const tess_model_config *model, int rank,
                                    tess_stage_plan *plan);
 void tess_stage_plan_free(tess_mem *mem, tess_stage_plan *plan);
+/* Creates the part of the model that a rank has at these places along "pp" and "tp". Errors are the same. */
+tess_status tess_stage_create_part(tess_mem *mem, const tess_config *config, const tess_model_config *model, int pp,
+                                   int tp, tess_model **part);
 
 enum { TESS_STAGE_LAYERS = 24 };
 /* stage_report.c: writes the layers of a stage, such as "0-5", or "7" for one layer. Returns text. */
@@ -100,10 +104,8 @@ typedef struct tess_stage_traffic {
 } tess_stage_traffic;
 tess_stage_traffic tess_stage_get_traffic(const tess_stage *stage);
 
-/* Calls hooks in the order of tess_stage_run, without computing and without batches. */
-tess_status tess_stage_rehearse(tess_stage *stage, const tess_hooks *hooks, int n_local);
-/* How many of n_local micro-batches a rehearsal needs: further ones repeat the same calls. */
-int tess_stage_rehearsed(const tess_stage *stage, int n_local);
+/* Returns how many of n_local micro-batches a dry step needs: further ones repeat the same calls. */
+int tess_stage_enough(const tess_stage *stage, int n_local);
 
 /* Runs this rank's chunks forward on a batch. The rank with the head computes the task. The executor is the engine's,
  * or one for the same model that has one slot. Collective over the pipeline, whose ranks pass the same batch.

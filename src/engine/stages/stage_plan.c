@@ -219,6 +219,21 @@ void tess_stage_plan_free(tess_mem *mem, tess_stage_plan *plan)
     *plan = (tess_stage_plan){0};
 }
 
+tess_status tess_stage_create_part(tess_mem *mem, const tess_config *config, const tess_model_config *model, int pp,
+                                   int tp, tess_model **part)
+{
+    int degree[TESS_AXES];
+    tess_stage_plan plan;
+    *part = NULL;
+    tess_axes_degrees(&config->parallelism, degree);
+    TESS_TRY(tess_stage_plan_create(mem, config, model, pp, &plan));
+    plan.part.tp_rank = tp;
+    plan.part.tp_degree = degree[TESS_AXIS_TP];
+    tess_status status = tess_model_create_part(mem, model, &plan.part, part);
+    tess_stage_plan_free(mem, &plan);
+    return status;
+}
+
 void tess_stage_ends(const tess_stage_plan *plan, const tess_model *model, int chunk, bool *below, bool *above)
 {
     int stage = tess_pipeline_stage(&plan->shape, plan->rank, chunk);
@@ -287,6 +302,8 @@ tess_status tess_stage_slots(tess_mem *mem, tess_stage_plan *plan, const tess_mo
     for (int chunk = 0, at = 0; status == TESS_OK && chunk < plan->shape.chunks; chunk++)
         for (int i = 0; i < slots[chunk]; i++)
             plan->slots[at++] = plan->units[chunk];
+    if (status == TESS_OK)
+        status = tess_pipeline_unread(&schedule, plan->rank, &plan->n_spares);
     const int n_tables = schedule.tables;
     options->split_backward = tess_pipeline_splits_backward(&schedule);
     tess_pipeline_free(&schedule);

@@ -49,7 +49,7 @@ tess_status tess_stage_times_gather(tess_stage_times *times, tess_team *team, co
         common = tess_stage_now();
     }
     for (int i = 0; i < s->lists[rank].n; i++)
-        times->own[i] = (tess_pipeline_time){times->own[i].start - common, times->own[i].end - common};
+        times->own[i] = (tess_pipeline_time){times->own[i].start - common, times->own[i].end - common, 0};
     tess_team_label(team, "timeline", -1);
     tess_status status =
         tess_gather(team, times->own, rank == 0 ? times->gathered : NULL, n * sizeof(*times->own), TESS_U8, 0, NULL);

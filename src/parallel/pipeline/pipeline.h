@@ -109,6 +109,10 @@ bool tess_pipeline_splits_backward(const tess_pipeline_schedule *schedule);
  * TESS_E_NOMEM. */
 tess_status tess_pipeline_tie(tess_pipeline_schedule *schedule);
 
+/* Counts the gradients that a rank may have sent and that may still be unread when the rank computes others in their
+ * slots: the largest number at the same time, however late their receivers are. TESS_E_NOMEM. */
+tess_status tess_pipeline_unread(const tess_pipeline_schedule *schedule, int rank, int *n_unread);
+
 /* ---- Places of stages */
 int tess_pipeline_stage(const tess_pipeline_schedule *schedule, int rank, int chunk);
 /* The rank and chunk of a stage. */
@@ -135,6 +139,7 @@ typedef struct tess_pipeline_costs {
 
 typedef struct tess_pipeline_time {
     double start, end; /* a SEND ends when the message is buffered, a RECV when the message has arrived */
+    int other;         /* index of the other end of a message in the list of its rank; set by a check */
 } tess_pipeline_time;
 
 typedef struct tess_pipeline_report {

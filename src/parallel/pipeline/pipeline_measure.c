@@ -11,7 +11,7 @@ static bool is_computation(const tess_pipeline_action *a)
 /* The start of the first computation and the end of the last one. */
 static tess_pipeline_time extent(const tess_pipeline_schedule *s, const tess_pipeline_report *report)
 {
-    tess_pipeline_time all = {INFINITY, -INFINITY};
+    tess_pipeline_time all = {.start = INFINITY, .end = -INFINITY};
     for (int r = 0; r < s->ranks; r++)
         for (int i = 0; i < s->lists[r].n; i++) {
             if (!is_computation(&s->lists[r].actions[i]))
@@ -31,7 +31,7 @@ void tess_pipeline_measure(const tess_pipeline_schedule *s, tess_pipeline_report
         report->busy[r] = 0;
         for (int i = 0; i < s->lists[r].n; i++) {
             tess_pipeline_time *t = &report->times[r][i];
-            *t = (tess_pipeline_time){t->start - all.start, t->end - all.start};
+            *t = (tess_pipeline_time){t->start - all.start, t->end - all.start, t->other};
             report->busy[r] += is_computation(&s->lists[r].actions[i]) ? t->end - t->start : 0;
         }
         report->idle[r] = 1 - report->busy[r] / report->makespan;

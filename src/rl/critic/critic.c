@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "base/mem/dry_mem.h"
 #include "comm/agree.h"
 #include "tessera/comm.h"
 
@@ -27,8 +28,8 @@ static tess_status fill(void *context, const char *name, const tess_shape *shape
                               : tess_random_weights_fill(&s->random, name, shape, box, dst);
 }
 
-tess_status tess_critic_find(const tess_config *config, const tess_model_config *policy, const char *path,
-                             rl_first_weights *first)
+static tess_status find_model(const tess_config *config, const tess_model_config *policy, const char *path,
+                              rl_first_weights *first)
 {
     TESS_TRY(rl_first_weights_find(config, policy, path, "critic", first));
     TESS_CHECK(first->config.n_outputs <= 1, TESS_E_INVALID,
@@ -44,13 +45,14 @@ static tess_status open_source(const tess_engine *policy, const tess_critic_opti
                                tess_model_config *config, critic_source *s)
 {
     rl_first_weights first;
-    TESS_TRY(tess_critic_find(policy->config, tess_model_get_config(policy->whole), o->path, &first));
+    TESS_TRY(find_model(policy->config, tess_model_get_config(policy->whole), o->path, &first));
     *config = first.config;
     TESS_TRY(tess_model_create(policy->mem, config, &s->model));
     s->random =
         (tess_random_weights){s->model, (uint64_t)policy->config->debug.seed, tess_stream_threads(policy->stream)};
-    return first.path[0] != '\0' ? tess_weights_open(policy->mem, first.path, s->model, reporter, &s->weights)
-                                 : TESS_OK;
+    return first.path[0] != '\0' && !tess_mem_is_dry(policy->mem) /* a dry stream's threads fill nothing */
+               ? tess_weights_open(policy->mem, first.path, s->model, reporter, &s->weights)
+               : TESS_OK;
 }
 
 static void close_source(critic_source *s)
@@ -171,7 +173,7 @@ tess_status tess_critic_wake(tess_critic *c)
     return TESS_OK;
 }
 
-const tess_engine *tess_critic_engine(const tess_critic *c)
+tess_engine *tess_critic_engine(const tess_critic *c)
 {
     return c->engine;
 }

@@ -31,9 +31,6 @@ typedef struct tess_critic_options {
  * Other errors are those of tess_engine_create. */
 tess_status tess_critic_create(tess_engine *policy, const tess_critic_options *options, const tess_reporter *reporter,
                                tess_critic **critic);
-/* Finds the critic's model and the source of its weights, to predict its memory. Errors are those of create. */
-tess_status tess_critic_find(const tess_config *config, const tess_model_config *policy, const char *path,
-                             rl_first_weights *first);
 /* Collective, as tess_engine_destroy. NULL is fine. */
 void tess_critic_destroy(tess_critic **critic);
 
@@ -51,8 +48,9 @@ tess_status tess_critic_step(tess_critic *critic, const tess_batch_source *sourc
 void tess_critic_sleep(tess_critic *critic);
 tess_status tess_critic_wake(tess_critic *critic);
 
-/* Returns the critic's engine, for reading: steps done, peaks of memory, configuration. */
-const tess_engine *tess_critic_engine(const tess_critic *critic);
+/* Returns the critic's engine. A run reads it: steps done, peaks of memory, configuration. A dry rank makes its steps.
+ */
+tess_engine *tess_critic_engine(const tess_critic *critic);
 
 /* The critic's part of a checkpoint: weights and moments as tensors "critic.NAME" (n_tensors), which borrow its
  * memory. A load writes into that memory; then all ranks call tess_critic_loaded (collective) with the object that

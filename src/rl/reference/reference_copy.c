@@ -1,7 +1,9 @@
 /* The host's copy of the weights, in the compute dtype. */
 #include <string.h>
 
+#include "base/mem/dry_mem.h"
 #include "comm/agree.h"
+#include "comm/split.h"
 #include "device/finite.h"
 #include "rl/reference/reference_impl.h"
 #include "tessera/comm.h"
@@ -9,6 +11,15 @@
 static int64_t count_of(const tess_reference *r, int i)
 {
     return tess_shape_count(&tess_model_param(r->model, i)->shape);
+}
+
+/* The first rank of each host is a leader. A tess_split_fn. */
+static tess_split_place place_of(const void *team, int rank)
+{
+    bool leads = true;
+    for (int i = 0; i < rank; i++)
+        leads &= tess_team_host(team, i) != tess_team_host(team, rank);
+    return (tess_split_place){leads ? 0 : -1, rank};
 }
 
 /* Finds this rank's number among the host's ranks, and creates a team with one rank of each host. */
@@ -23,7 +34,7 @@ static tess_status find_ranks(tess_reference *r)
     }
     return r->update_interval == 0 || tess_runtime_hosts(r->engine->runtime) == 1
                ? TESS_OK
-               : tess_team_split(team, r->copy.rank == 0 ? 0 : -1, me, "reference", &r->copy.leaders);
+               : tess_team_split_by(team, place_of, team, "reference", &r->copy.leaders);
 }
 
 /* ---- Places ---- */
@@ -148,6 +159,8 @@ tess_status reference_copy_rewrite(tess_reference *r, tess_status (*write)(tess_
 {
     tess_team *team = r->engine->team;
     bool several = tess_runtime_hosts(r->engine->runtime) > 1;
+    if (tess_mem_is_dry(r->engine->mem))
+        return TESS_OK;
     TESS_TRY(tess_barrier(team, NULL));
     if (several && r->copy.rank == 0)
         memset(r->copy.memory, 0, r->copy.bytes);
@@ -163,7 +176,8 @@ tess_status reference_copy_create(tess_reference *r)
     TESS_TRY(find_ranks(r));
     TESS_TRY(tess_team_agree(r->engine->team, place(r)));
     TESS_TRY(alloc_memory(r));
-    return r->update_interval == 0 ? tess_team_agree(r->engine->team, fill(r)) : TESS_OK;
+    const bool fills = r->update_interval == 0 && !tess_mem_is_dry(r->engine->mem);
+    return fills ? tess_team_agree(r->engine->team, fill(r)) : TESS_OK;
 }
 
 void reference_copy_free(tess_reference *r)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/core/flat.h"
+#include "base/mem/dry_mem.h"
 #include "comm/agree.h"
 #include "rl/reference/reference_impl.h"
 #include "tessera/comm.h"
@@ -38,7 +39,7 @@ tess_status reference_follow_create(tess_reference *r)
         TESS_TRY(find_rows(r, i, &own));
         TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_PARAMS, (size_t)own.n, sizeof(float), "reference model",
                                       (void **)&r->rows[i]));
-        if (own.n > 0)
+        if (own.n > 0 && !tess_mem_is_dry(mem))
             TESS_TRY_CTX(r->source.fill(r->source.context, name, &shape, &own.shard.primary, r->rows[i]),
                          "parameter '%s'", name);
     }

@@ -331,5 +331,4 @@ const tess_task_kind tess_text_task_kind = {.check = check_text,
                                             .open = open_text,
                                             .ready = take_engine,
                                             .write = write_text,
-                                            .predict_memory = tess_memory_predict_rank,
                                             .close = close_text};
