@@ -366,13 +366,13 @@ static void each_axis_is_an_option_of_the_layout_alone(void)
     EXPECT_OK(parse(&config, ""));
     for (int axis = 0; axis < TESS_AXES; axis++)
         *tess_axis_degree(&config.parallelism, axis) = axis + 2;
-    EXPECT_INT(config.parallelism.pipeline_parallel_degree, 2);
-    EXPECT_INT(config.parallelism.data_parallel_replicate_degree, 3);
-    EXPECT_INT(config.parallelism.data_parallel_shard_degree, 4);
-    EXPECT_INT(config.parallelism.tensor_parallel_degree, 5);
+    EXPECT_INT(config.parallelism.pipeline_parallel_degree, TESS_AXIS_PP + 2);
+    EXPECT_INT(config.parallelism.data_parallel_replicate_degree, TESS_AXIS_REPLICATE + 2);
+    EXPECT_INT(config.parallelism.data_parallel_shard_degree, TESS_AXIS_SHARD + 2);
+    EXPECT_INT(config.parallelism.tensor_parallel_degree, TESS_AXIS_TP + 2);
     EXPECT_INT(tess_axes_of(&config.parallelism, axes), TESS_AXES);
     EXPECT_TEXT(axes[0].name, "pp");
-    EXPECT_INT(axes[3].size, 5);
+    EXPECT_INT(axes[TESS_AXES - 1].size, TESS_AXES + 1);
     for (int axis = 0; axis < TESS_AXES; axis++)
         *tess_axis_degree(&config.parallelism, axis) = 1;
     EXPECT_INT(tess_axes_of(&config.parallelism, axes), 2);

@@ -18,6 +18,8 @@ static tess_mesh_layout layout_by(const int degrees[TESS_AXES])
 
 static void set_degrees(int degrees[TESS_AXES], int pp, int replicas, int shards, int tp)
 {
+    for (int axis = 0; axis < TESS_AXES; axis++)
+        degrees[axis] = 1;
     degrees[TESS_AXIS_PP] = pp;
     degrees[TESS_AXIS_REPLICATE] = replicas;
     degrees[TESS_AXIS_SHARD] = shards;
