@@ -47,11 +47,13 @@ enum {
 
 /* Uses of a tensor, from which its place in memory follows. */
 typedef enum tess_tensor_use {
-    TESS_TENSOR_SAVED = 1,       /* forward writes it, backward reads it */
-    TESS_TENSOR_FORWARD = 2,     /* forward needs it even if no backward follows */
-    TESS_TENSOR_BACKWARD = 4,    /* work space of backward */
-    TESS_TENSOR_WEIGHTS = 8,     /* the input part of a backward leaves it to the weight part */
-    TESS_TENSOR_OVERWRITTEN = 16 /* saved; backward overwrites it with a gradient */
+    TESS_TENSOR_SAVED = 1,    /* forward writes it, backward reads it */
+    TESS_TENSOR_FORWARD = 2,  /* forward needs it even if no backward follows */
+    TESS_TENSOR_BACKWARD = 4, /* work space of backward */
+    TESS_TENSOR_WEIGHTS = 8,  /* the input part of a backward leaves it to the weight part */
+    /* saved, in TESS_GROUP_FEED_FORWARD; backward overwrites it with a gradient, so a backward in two parts computes
+     * that group twice */
+    TESS_TENSOR_OVERWRITTEN = 16
 } tess_tensor_use;
 
 typedef struct tess_tensor_row {
