@@ -619,7 +619,12 @@ static void check_crossings(bool reach)
         EXPECT_INT(setenv("TESSERA_NCCL", "off", 1), 0);
     rank r = join();
     r.through_host = !reach;
+    void *outbox; /* memory for messages alone connects no GPUs for collectives */
+    EXPECT_OK(tess_device_outbox_alloc(r.team, TESS_POOL_COMM, TESS_DEVICE_WINDOW_LEAST, "test", &outbox));
+    EXPECT(!tess_hosts_is_linked(r.team));
+    tess_device_window_free(r.team, outbox);
     buffer x = take(&r, N, true), y = take(&r, N, false);
+    EXPECT_INT(tess_hosts_is_linked(r.team), reach && !tess_team_is_local(r.team));
     EXPECT_INT(cross(&r, &x, &y, N), reach ? 0 : 2 * N);
     EXPECT_INT(cross(&r, &x, &y, 100), reach ? 0 : 200);
     EXPECT_INT(cross(&r, &y, &y, 0), 0);

@@ -226,13 +226,12 @@ static void messages_of_several_pipelines_are_the_formula(void)
 
 /* The bytes that have crossed between this rank's GPU and the host in a step of a pipeline on GPUs, and the bytes of
  * its messages, in both directions. Shards are in memory of the host, which does not depend on what peers reach. */
-static size_t crossed_in_a_step(const char *fake, const char *nccl, size_t *of_messages)
+static size_t crossed_in_a_step(const char *fake, const char *nccl, size_t *of_messages, tess_engine_report *report)
 {
     tess_config config;
     tess_runtime *runtime = test_stay_joined();
     tess_model_config sizes;
     tess_engine *e;
-    tess_engine_report report;
     EXPECT_INT(setenv("CUDA_FAKE", fake, 1), 0);
     EXPECT_INT(setenv("TESSERA_NCCL", nccl, 1), 0);
     test_model(llama, &sizes);
@@ -243,9 +242,9 @@ static size_t crossed_in_a_step(const char *fake, const char *nccl, size_t *of_m
                    ROWS, ROWS * MICRO_BATCHES, LENGTH);
     EXPECT_OK(tess_engine_create(runtime, &config, &sizes, NULL, &e));
     tess_batch_source source = tess_engine_source(e, NULL, next_tokens);
-    EXPECT_OK(tess_engine_step(e, &source, &report));
+    EXPECT_OK(tess_engine_step(e, &source, report));
     const size_t before = test_crossed();
-    EXPECT_OK(tess_engine_step(e, &source, &report));
+    EXPECT_OK(tess_engine_step(e, &source, report));
     const size_t crossed = test_crossed() - before;
     const tess_stage_traffic sent = tess_stage_get_traffic(e->stage);
     /* The rank receives as many bytes as it sends, and the traffic is that of two steps. */
@@ -256,18 +255,21 @@ static size_t crossed_in_a_step(const char *fake, const char *nccl, size_t *of_m
 }
 
 /* Each message that this rank sends or receives passes through the host, but not if GPUs reach each other: on one host,
- * or by NCCL. No other byte differs. */
+ * or by NCCL. No other byte differs, and no bit of the results. */
 static void messages_between_gpus_pass_through_the_host_only_if_they_must(void)
 {
     if (getenv("TESS_TEST_DEVICE") == NULL)
         return;
     size_t messages[2];
+    tess_engine_report reports[2];
     char nccl[4096];
     snprintf(nccl, sizeof(nccl), "%s", getenv("TESSERA_NCCL") != NULL ? getenv("TESSERA_NCCL") : "off");
-    const size_t bounced = crossed_in_a_step("devices=8", "off", &messages[1]); /* first: an open library stays open */
-    const size_t reached = crossed_in_a_step("devices=8,ipc=1", nccl, &messages[0]);
+    /* It comes first, because an open library stays open. */
+    const size_t bounced = crossed_in_a_step("devices=8", "off", &messages[1], &reports[1]);
+    const size_t reached = crossed_in_a_step("devices=8,ipc=1", nccl, &messages[0], &reports[0]);
     EXPECT_INT(messages[0], messages[1]);
     EXPECT_INT(bounced - reached, messages[0]);
+    EXPECT(reports[0].loss == reports[1].loss && reports[0].grad_norm == reports[1].grad_norm);
     test_leave();
 }
 

@@ -16,18 +16,9 @@ static tess_status all_can(tess_team *team, tess_status mine, bool *can)
     return TESS_OK;
 }
 
-/* Waits for half the team's time. A rank whose part has failed already waits for this one, and must not be the first
- * whose time is over. */
 static tess_status make_link(tess_team *team, const nccl_id *id, tess_nccl_link **link)
 {
-    const tess_nccl_seat seat = {.name = team->name,
-                                 .rank = team->rank,
-                                 .size = team->size,
-                                 .id = *id,
-                                 .deadline_s = team->timeout_s / 2,
-                                 .look = hosts_linked_look,
-                                 .self = team};
-    TESS_TRY(tess_nccl_link_create(team->runtime->mem, team->runtime->device->device, &seat, link));
+    TESS_TRY(hosts_link_create(team, team->rank, team->size, id, link));
     return tess_nccl_wait(*link);
 }
 

@@ -25,8 +25,9 @@ typedef struct hosts_linked {
 } hosts_linked;
 
 /* ---- pair.c ---- */
-/* tess_nccl_seat.look of a team. Also progresses MPI, because peers may need this rank's messages for their meeting. */
-tess_status hosts_linked_look(void *team, double waited_s);
+/* Begins to create a link between members of the team. Waits for it end after half the team's time: a rank whose part
+ * has failed already waits for the others, and must not be the first whose time is over. */
+tess_status hosts_link_create(tess_team *team, int rank, int size, const nccl_id *id, tess_nccl_link **link);
 
 static inline hosts_linked_work *linked_of(const tess_work *work)
 {

@@ -35,7 +35,8 @@ static hosts_pair *find(const tess_work *work)
     return p;
 }
 
-tess_status hosts_linked_look(void *self, double waited_s)
+/* Progresses MPI while NCCL connects, because peers may need this rank's messages for their meeting. */
+static tess_status look(void *self, double waited_s)
 {
     const tess_team *team = self;
     const tess_runtime *rt = team->runtime;
@@ -46,6 +47,18 @@ tess_status hosts_linked_look(void *self, double waited_s)
     if (rt->transport->poll != NULL)
         rt->transport->poll();
     return TESS_OK;
+}
+
+tess_status hosts_link_create(tess_team *team, int rank, int size, const nccl_id *id, tess_nccl_link **link)
+{
+    const tess_nccl_seat seat = {.name = team->name,
+                                 .rank = rank,
+                                 .size = size,
+                                 .id = *id,
+                                 .deadline_s = team->timeout_s / 2,
+                                 .look = look,
+                                 .self = team};
+    return tess_nccl_link_create(team->runtime->mem, team->runtime->device->device, &seat, link);
 }
 
 /* ---- Connecting ---- */
@@ -80,16 +93,8 @@ static void insert(const tess_team *team, hosts_pair *p)
 
 static tess_status connect(tess_team *team, hosts_pair *p, const nccl_id *id)
 {
-    tess_runtime *rt = team->runtime;
-    const tess_nccl_seat seat = {.name = team->name,
-                                 .rank = p->sends ? SENDER : RECEIVER,
-                                 .size = MEMBERS,
-                                 .id = *id,
-                                 .deadline_s = team->timeout_s / 2,
-                                 .look = hosts_linked_look,
-                                 .self = team};
-    TESS_TRY(tess_device_stream(rt->device->device, 1, rt->kernels, &p->stream));
-    return tess_nccl_link_create(rt->mem, rt->device->device, &seat, &p->link);
+    TESS_TRY(tess_device_stream(team->runtime->device->device, 1, team->runtime->kernels, &p->stream));
+    return hosts_link_create(team, p->sends ? SENDER : RECEIVER, MEMBERS, id, &p->link);
 }
 
 /* Begins to connect to the message's peer. */

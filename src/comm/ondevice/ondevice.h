@@ -141,8 +141,6 @@ void ondevice_warn(const tess_team *team, const char *what);
 /* Makes the stage at least as large as the work needs. */
 tess_status ondevice_take_stage(const tess_work *work, ondevice_stage *stage, size_t bytes, const char *what);
 
-/* Gives the message's events and memory back to the team. */
-void ondevice_message_over(tess_work *work);
 /* Waits until the enqueued copies of messages are done, and frees what the team keeps for messages. */
 void ondevice_message_end(tess_team *team);
 

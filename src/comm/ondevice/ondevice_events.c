@@ -23,7 +23,8 @@ bool ondevice_passed(tess_work *work, tess_event *event)
     return passed || work->status != TESS_OK;
 }
 
-void ondevice_message_over(tess_work *work)
+/* Gives the message's events and memory back to the team. */
+static void end_message(tess_work *work)
 {
     ondevice_message *m = work->device.message;
     if (m == NULL)
@@ -37,7 +38,7 @@ void tess_ondevice_over(tess_work *work)
 {
     ondevice_await(work, false);
     if (tess_work_is_message(work))
-        ondevice_message_over(work);
+        end_message(work);
     else
         atomic_fetch_sub(&work->team->runtime->device->n_under_way, 1);
 }
