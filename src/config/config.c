@@ -14,6 +14,7 @@
 #include "device/kernel_vote.h"
 #include "device/kernels.h"
 #include "job/environment.h"
+#include "mesh/coordinates.h"
 #include "mesh/rank_order.h"
 #include "nn/model.h"
 #include "tessera/fsdp.h"
@@ -160,9 +161,7 @@ tess_status tess_config_fit_hosts(tess_config *config, const int *ranks_of_host,
 
 int tess_config_model_ranks(const tess_config *config)
 {
-    int degrees[TESS_AXES];
-    tess_axes_degrees(&config->parallelism, degrees);
-    return tess_axes_ranks(degrees, TESS_AXIS_OF_MODEL);
+    return tess_coordinates_of(&config->parallelism, 0).n_parts;
 }
 
 /* The name of the axis's option within its section. */

@@ -119,10 +119,8 @@ static tess_status create_models(tess_engine *e, const tess_model_config *model_
 static tess_status build_model(tess_engine *e, const tess_model_config *model_config)
 {
     tess_axis axes[TESS_MESH_MAX_AXES];
-    int degrees[TESS_AXES];
     TESS_TRY(tess_mesh_create_over(e->team, axes, tess_axes_of(&e->config->parallelism, axes), &e->mesh));
-    tess_axes_degrees(&e->config->parallelism, degrees);
-    e->at = tess_coordinates_by(degrees, tess_team_rank(e->team));
+    e->at = tess_coordinates_of(&e->config->parallelism, tess_team_rank(e->team));
     TESS_TRY(create_models(e, model_config));
     if (!e->is_second) {
         tess_config_freeze(e->config, e->whole);

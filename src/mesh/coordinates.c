@@ -2,23 +2,28 @@
 
 tess_coordinates tess_coordinates_by(const int degrees[TESS_AXES], int rank)
 {
-    tess_coordinates at = {.rank = rank};
-    int64_t world =
-        (int64_t)tess_axes_ranks(degrees, TESS_AXIS_OF_BATCH) * tess_axes_ranks(degrees, TESS_AXIS_OF_MODEL);
+    tess_coordinates at = {.rank = rank,
+                           .n_data = tess_axes_ranks(degrees, TESS_AXIS_OF_BATCH),
+                           .n_parts = tess_axes_ranks(degrees, TESS_AXIS_OF_MODEL)};
+    const int64_t world = (int64_t)at.n_data * at.n_parts;
     at.world = (int)(world < INT32_MAX ? world : INT32_MAX);
     for (int axis = TESS_AXES - 1, left = rank; axis >= 0; axis--) {
         at.degree[axis] = degrees[axis];
         at.place[axis] = left % degrees[axis];
         left /= degrees[axis];
     }
-    at.n_data = at.n_parts = 1;
     for (int axis = 0; axis < TESS_AXES; axis++) {
-        const bool is_data = tess_axis_kind_of(axis) == TESS_AXIS_OF_BATCH;
-        int *number = is_data ? &at.data : &at.part, *n = is_data ? &at.n_data : &at.n_parts;
+        int *number = tess_axis_kind_of(axis) == TESS_AXIS_OF_BATCH ? &at.data : &at.part;
         *number = *number * at.degree[axis] + at.place[axis];
-        *n *= at.degree[axis];
     }
     return at;
+}
+
+tess_coordinates tess_coordinates_of(const tess_parallelism_section *parallelism, int rank)
+{
+    int degrees[TESS_AXES];
+    tess_axes_degrees(parallelism, degrees);
+    return tess_coordinates_by(degrees, rank);
 }
 
 bool tess_coordinates_counts(const tess_coordinates *at)

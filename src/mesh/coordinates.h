@@ -29,6 +29,8 @@ int64_t tess_coordinates_rounds(const tess_coordinates *at, int64_t n);
 
 /* Returns the coordinates of any rank of a mesh with these degrees, whose axes stand in the order of the table. */
 tess_coordinates tess_coordinates_by(const int degrees[TESS_AXES], int rank);
+/* Does the same for a run's mesh, once its degrees are set. */
+tess_coordinates tess_coordinates_of(const tess_parallelism_section *parallelism, int rank);
 
 /* Returns the number in the mesh of the first rank with place `data` among the ranks that divide the micro-batches. The
  * axes of these ranks are neighbours in the table; SHARD is the last of them. */

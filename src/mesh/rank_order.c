@@ -2,16 +2,10 @@
 
 #include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "mesh/coordinates.h"
 #include "mesh/mesh_layout.h"
-
-static int world_of(const tess_rank_order *order)
-{
-    return tess_coordinates_by(order->degree, 0).world;
-}
 
 /* ---- The order of axes ---- */
 /* Numbers ranks along the axes that `word` names: one, or all that divide micro-batches ("dp"). */
@@ -84,8 +78,8 @@ static tess_status check_ranges(const tess_rank_order *order, int world)
 
 static tess_status read_order(const tess_text_list *list, tess_rank_order *order)
 {
-    const int world = world_of(order);
-    for (int axis = 0; axis < TESS_AXES && list->n == 0; axis++)
+    const int world = tess_coordinates_by(order->degree, 0).world;
+    for (int axis = 0; axis < TESS_AXES && order->by_number; axis++)
         order->stride[axis] = tess_axis_stride(order->degree, axis);
     if (list->n == 1 && isalpha((unsigned char)list->item[0][0]))
         return read_axes(list->item[0], order);
@@ -96,7 +90,7 @@ static tess_status read_order(const tess_text_list *list, tess_rank_order *order
 
 tess_status tess_rank_order_read(const tess_parallelism_section *parallelism, tess_rank_order *order)
 {
-    *order = (tess_rank_order){.n = 0};
+    *order = (tess_rank_order){.by_number = parallelism->rank_order.n == 0};
     tess_axes_degrees(parallelism, order->degree);
     TESS_TRY_CTX(read_order(&parallelism->rank_order, order), "parallelism.rank_order");
     return TESS_OK;
@@ -115,38 +109,37 @@ int tess_rank_order_at(const tess_rank_order *order, int place)
 
 /* ---- Hosts ---- */
 /* Moves the ranks of each group of the axis to one host, unless they are. */
-static tess_status keep_inside(const tess_parallelism_section *parallelism, const char *name, int *hosts, int *ranks)
+static tess_status keep_inside(const tess_rank_order *order, int axis, int world, int *hosts, int *ranks)
 {
-    tess_axis axes[TESS_MESH_MAX_AXES];
+    tess_axis axes[TESS_AXES];
     tess_mesh_layout layout;
-    int axis, world = 1;
-    const int n_axes = tess_axes_of(parallelism, axes);
-    for (int a = 0; a < n_axes; a++)
-        world *= axes[a].size;
-    TESS_TRY(tess_mesh_layout_fit(axes, n_axes, world, &layout));
-    for (axis = 0; axis < n_axes && strcmp(axes[axis].name, name) != 0;)
-        axis++;
+    for (int a = 0; a < TESS_AXES; a++)
+        axes[a] = (tess_axis){tess_axis_name(a), order->degree[a]};
+    TESS_TRY(tess_mesh_layout_fit(axes, TESS_AXES, world, &layout));
     layout.hosts = hosts;
     layout.ranks = ranks;
-    if (axis == n_axes || !tess_mesh_layout_crosses(&layout, axis))
+    if (!tess_mesh_layout_crosses(&layout, axis))
         return TESS_OK;
-    TESS_CHECK(parallelism->rank_order.n == 0, TESS_E_INVALID,
+    TESS_CHECK(order->by_number, TESS_E_INVALID,
                "groups of %s cross hosts in the order of parallelism.rank_order: leave that out, or list the ranks of "
                "each group on one host",
-               name);
+               axes[axis].name);
     layout.ranks = NULL;
     return tess_mesh_layout_inside(&layout, axis, ranks);
 }
 
-tess_status tess_rank_order_fill(const tess_parallelism_section *parallelism, int *hosts, int *ranks)
+tess_status tess_rank_order_fill(const tess_parallelism_section *parallelism, int *hosts, int *ranks, bool *ordered)
 {
     tess_rank_order order;
+    const int world = tess_coordinates_of(parallelism, 0).world, inside = parallelism->inside_hosts - 1;
     TESS_TRY(tess_rank_order_read(parallelism, &order));
-    for (int place = 0; place < world_of(&order); place++)
+    for (int place = 0; place < world; place++)
         ranks[place] = tess_rank_order_at(&order, place);
-    if (parallelism->inside_hosts == 0 || hosts == NULL)
-        return TESS_OK;
-    const char *name = tess_axis_name(parallelism->inside_hosts - 1);
-    TESS_TRY_CTX(keep_inside(parallelism, name, hosts, ranks), "parallelism.inside_hosts=%s", name);
+    if (inside >= 0 && hosts != NULL)
+        TESS_TRY_CTX(keep_inside(&order, inside, world, hosts, ranks), "parallelism.inside_hosts=%s",
+                     tess_axis_name(inside));
+    *ordered = false;
+    for (int place = 0; place < world; place++)
+        *ordered |= ranks[place] != place;
     return TESS_OK;
 }

@@ -11,6 +11,7 @@ typedef struct tess_rank_range {
 } tess_rank_range;
 
 typedef struct tess_rank_order {
+    bool by_number;                         /* the user gives no order */
     int n;                                  /* number of ranges; 0: ranks are numbered along the axes */
     tess_rank_range ranges[TESS_LIST_SIZE]; /* (n) the ranks by place */
     int degree[TESS_AXES];
@@ -25,9 +26,9 @@ tess_status tess_rank_order_read(const tess_parallelism_section *parallelism, te
 int tess_rank_order_at(const tess_rank_order *order, int place);
 
 /* Writes the rank at each place, with the axis parallelism.inside_hosts on one host. hosts (world) are the hosts of
- * the ranks; NULL: all are on one.
+ * the ranks; NULL: all are on one. *ordered: some rank is not at the place of its number.
  * TESS_E_INVALID: as tess_rank_order_read; or the axis crosses hosts in an order that the user gives, or in any */
-tess_status tess_rank_order_fill(const tess_parallelism_section *parallelism, int *hosts, int *ranks);
+tess_status tess_rank_order_fill(const tess_parallelism_section *parallelism, int *hosts, int *ranks, bool *ordered);
 
 /* Defined in mesh_order.c. Makes a team of the same ranks that numbers them by place. ranks (size of the team) has the
  * rank at each place. Collective. Errors are those of tess_mesh_create_ranks. */

@@ -213,15 +213,13 @@ static void set_batch(tess_config *c)
 {
     const int64_t local = c->training.local_batch_size, n = c->rollout.prompts / c->rl.updates * c->rollout.n;
     const int64_t fit = rl_has_pairs(c) && local > 1 ? local / 2 * 2 : local;
-    int degrees[TESS_AXES];
-    tess_axes_degrees(&c->parallelism, degrees);
-    const tess_shares shares = tess_axes_shares(degrees);
+    const tess_coordinates at = tess_coordinates_of(&c->parallelism, 0);
     int64_t n_micro = (n + fit - 1) / fit;
-    const int rounds = (int)tess_shares_rounds(&shares, n_micro);
+    const int rounds = (int)tess_coordinates_rounds(&at, n_micro);
     const int filled = tess_pipeline_fill_up((tess_pipeline_kind)c->parallelism.pipeline_parallel_schedule,
-                                             degrees[TESS_AXIS_PP], rounds);
-    if (degrees[TESS_AXIS_PP] > 1 && filled > rounds)
-        n_micro = filled * shares.total;
+                                             at.degree[TESS_AXIS_PP], rounds);
+    if (at.degree[TESS_AXIS_PP] > 1 && filled > rounds)
+        n_micro = (int64_t)filled * at.n_data;
     c->training.global_batch_size = n_micro * local;
 }
 

@@ -61,17 +61,15 @@ void tess_train_take_batch(tess_mem *mem, tess_config *config)
 static tess_status order_ranks(tess_trainer *t)
 {
     TESS_AUTO(tess_mem_drop) int *hosts = NULL;
-    bool by_number = true;
+    bool ordered;
     if (t->is_aside)
         return TESS_OK;
     TESS_TRY(TESS_NEW(t->mem, 2 * t->world, "order of ranks", &hosts));
     int *ranks = hosts + t->world;
     for (int rank = 0; rank < t->world; rank++)
         hosts[rank] = tess_team_host(t->team, rank);
-    TESS_TRY(tess_rank_order_fill(&t->config.parallelism, hosts, ranks));
-    for (int place = 0; place < t->world; place++)
-        by_number = by_number && ranks[place] == place;
-    return by_number ? TESS_OK : tess_rank_order_team(t->team, ranks, &t->ordered);
+    TESS_TRY(tess_rank_order_fill(&t->config.parallelism, hosts, ranks, &ordered));
+    return ordered ? tess_rank_order_team(t->team, ranks, &t->ordered) : TESS_OK;
 }
 
 tess_status tess_trainer_join_hosts(tess_trainer *t)

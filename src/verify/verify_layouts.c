@@ -164,7 +164,7 @@ static tess_status configure(const tess_config *base, const tess_verify_layout *
  * schedule does not allow. */
 static tess_status check_layout(tess_mem *mem, const tess_config *config, const tess_verify_layout *l)
 {
-    const tess_shares shares = tess_axes_shares(l->degree);
+    const tess_coordinates at = tess_coordinates_by(l->degree, 0);
     tess_model_config sizes;
     TESS_AUTO(tess_model_destroy) tess_model *whole = NULL;
     tess_stage_plan plan;
@@ -172,7 +172,7 @@ static tess_status check_layout(tess_mem *mem, const tess_config *config, const 
     TESS_TRY(tess_config_load_model(config, NULL, &sizes));
     TESS_TRY(tess_model_create(mem, &sizes, &whole));
     TESS_TRY(tess_stage_plan_create(mem, config, &sizes, 0, &plan));
-    int64_t n_local = tess_shares_rounds(&shares, tess_config_micro_batches(config));
+    int64_t n_local = tess_coordinates_rounds(&at, tess_config_micro_batches(config));
     tess_status status = l->schedule >= 0 ? tess_stage_slots(mem, &plan, whole, (int)n_local, &options) : TESS_OK;
     tess_stage_plan_free(mem, &plan);
     return status;

@@ -26,11 +26,9 @@ static bool is_narrow(const verify_run *layout, int tensor)
  * ranks that only have a copy. */
 static tess_box planned_box(const verify_run *layout, int tensor, int rank, bool copies)
 {
-    int degree[TESS_AXES];
     tess_param_placement plan = layout->planned.list[tensor];
     const bool sharded = layout->config.parallelism.shard_strategy != TESS_STRATEGY_NONE || is_narrow(layout, tensor);
-    tess_axes_degrees(&layout->config.parallelism, degree);
-    const tess_coordinates at = tess_coordinates_by(degree, rank);
+    const tess_coordinates at = tess_coordinates_of(&layout->config.parallelism, rank);
     plan.place[TESS_AXIS_SHARD].kind = sharded ? TESS_SHARD : TESS_REPLICATE;
     plan.owner = copies && at.place[TESS_AXIS_PP] == plan.copy ? plan.copy : plan.owner;
     return tess_param_placement_box(&plan, &at);

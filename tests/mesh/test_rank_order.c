@@ -19,16 +19,21 @@ static tess_parallelism_section section_of(int pp, int replicas, int shards, int
 static void expect_order(const tess_parallelism_section *s, int *hosts, int n, const int *expected)
 {
     int ranks[MOST];
-    EXPECT_OK(tess_rank_order_fill(s, hosts, ranks));
-    for (int place = 0; place < n; place++)
+    bool ordered, by_number = true;
+    EXPECT_OK(tess_rank_order_fill(s, hosts, ranks, &ordered));
+    for (int place = 0; place < n; place++) {
         EXPECT_INT(ranks[place], expected[place]);
+        by_number &= expected[place] == place;
+    }
+    EXPECT(ordered == !by_number);
 }
 
 static void without_an_order_ranks_stand_by_number(void)
 {
     int ranks[MOST];
+    bool ordered;
     const tess_parallelism_section s = section_of(3, 2, 4, 5, NULL, 0);
-    EXPECT_OK(tess_rank_order_fill(&s, NULL, ranks));
+    EXPECT_OK(tess_rank_order_fill(&s, NULL, ranks, &ordered));
     for (int place = 0; place < 3 * 2 * 4 * 5; place++)
         EXPECT_INT(ranks[place], place);
 }
@@ -45,8 +50,9 @@ static void axes_in_another_order_are_an_order(void)
 {
     char *words[] = {"tp-pp-dp"};
     int ranks[MOST], degrees[TESS_AXES];
+    bool ordered;
     const tess_parallelism_section s = section_of(16, 2, 2, 8, words, 1);
-    EXPECT_OK(tess_rank_order_fill(&s, NULL, ranks));
+    EXPECT_OK(tess_rank_order_fill(&s, NULL, ranks, &ordered));
     tess_axes_degrees(&s, degrees);
     for (int place = 0; place < MOST; place++) {
         const tess_coordinates at = tess_coordinates_by(degrees, place);
@@ -54,7 +60,7 @@ static void axes_in_another_order_are_an_order(void)
     }
     char *usual[] = {"tp-dp_shard-dp_replicate-pp"}, *few[] = {"pp-tp"};
     const tess_parallelism_section by_number = section_of(3, 2, 2, 2, usual, 1), two = section_of(2, 1, 1, 3, few, 1);
-    EXPECT_OK(tess_rank_order_fill(&by_number, NULL, ranks));
+    EXPECT_OK(tess_rank_order_fill(&by_number, NULL, ranks, &ordered));
     for (int place = 0; place < 24; place++)
         EXPECT_INT(ranks[place], place);
     expect_order(&two, NULL, 6, (const int[]){0, 2, 4, 1, 3, 5});
@@ -74,13 +80,14 @@ static void an_axis_that_crosses_hosts_is_moved_inside(void)
     s.inside_hosts = 1 + TESS_AXIS_REPLICATE;                         /* one rank has nobody to stay with */
     expect_order(&s, hosts, 8, (const int[]){0, 1, 2, 3, 4, 5, 6, 7});
     int ranks[MOST];
+    bool ordered;
     s.inside_hosts = 1 + TESS_AXIS_PP;
     EXPECT_FAILS(
-        tess_rank_order_fill(&s, uneven, ranks), TESS_E_INVALID,
+        tess_rank_order_fill(&s, uneven, ranks, &ordered), TESS_E_INVALID,
         "parallelism.inside_hosts=pp: mesh: axis 'pp' cannot stay inside hosts: the host of rank 0 has 3 ranks, "
         "which groups of 2 do not divide");
     s.rank_order = (tess_text_list){2, words};
-    EXPECT_FAILS(tess_rank_order_fill(&s, hosts, ranks), TESS_E_INVALID,
+    EXPECT_FAILS(tess_rank_order_fill(&s, hosts, ranks, &ordered), TESS_E_INVALID,
                  "parallelism.inside_hosts=pp: groups of pp cross hosts in the order of parallelism.rank_order: leave "
                  "that out");
     s.rank_order = (tess_text_list){2, pairs}; /* this order keeps it inside */

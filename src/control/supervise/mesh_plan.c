@@ -54,20 +54,18 @@ static tess_status order_ranks(tess_mesh_plan *plan, const tess_config *config, 
 {
     tess_mesh_layout *l = &plan->layout;
     TESS_AUTO(tess_mem_drop) int *ranks = NULL;
+    bool ordered = true;
     int axis;
-    bool by_number = true;
     if (config == NULL && inside == NULL)
         return TESS_OK;
     TESS_TRY(TESS_NEW(plan->mem, l->size, "mesh", &ranks));
     if (config != NULL)
-        TESS_TRY(tess_rank_order_fill(&config->parallelism, l->hosts, ranks));
+        TESS_TRY(tess_rank_order_fill(&config->parallelism, l->hosts, ranks, &ordered));
     else {
         TESS_TRY_CTX(tess_mesh_layout_axis(l, inside, &axis), "--inside");
         TESS_TRY_CTX(tess_mesh_layout_inside(l, axis, ranks), "--inside");
     }
-    for (int place = 0; place < l->size; place++)
-        by_number = by_number && ranks[place] == place;
-    l->ranks = by_number && config != NULL ? NULL : TESS_GIVE(ranks);
+    l->ranks = ordered ? TESS_GIVE(ranks) : NULL;
     return TESS_OK;
 }
 

@@ -53,32 +53,26 @@ static tess_status count_chunks(const tess_config *config, int64_t n_layers, tes
     return TESS_OK;
 }
 
-static tess_shares shares_of(const tess_config *config)
-{
-    int degrees[TESS_AXES];
-    tess_axes_degrees(&config->parallelism, degrees);
-    return tess_axes_shares(degrees);
-}
-
 /* Checks that the schedule allows this number of micro-batches. Messages name the key that sets it. */
 static tess_status check_micro_batches(const tess_config *config, const tess_pipeline_schedule *shape)
 {
     int64_t local = config->training.local_batch_size, n_micro = tess_config_micro_batches(config);
-    const tess_shares shares = shares_of(config);
-    int n_local = (int)tess_shares_rounds(&shares, n_micro), ranks = shape->ranks;
+    const tess_coordinates at = tess_coordinates_of(&config->parallelism, 0);
+    int n_local = (int)tess_coordinates_rounds(&at, n_micro), ranks = shape->ranks;
     if (tess_pipeline_allows(shape->kind, ranks, shape->chunks, n_local) == TESS_OK)
         return TESS_OK;
     return tess_fail_context(TESS_E_INVALID,
                              "parallelism.pipeline_parallel_schedule: training.global_batch_size=%lld has %d "
                              "micro-batches a rank: set training.global_batch_size=%lld, or another schedule",
                              (long long)config->training.global_batch_size, n_local,
-                             (long long)(tess_pipeline_fill_up(shape->kind, ranks, n_local) * shares.total * local));
+                             (long long)(tess_pipeline_fill_up(shape->kind, ranks, n_local) * at.n_data * local));
 }
 
 /* The largest number of pipeline ranks that divides the number of ranks and gives each stage at least one layer. */
 static int largest_degree(const tess_config *config, const tess_pipeline_schedule *shape, int64_t n_layers)
 {
-    int64_t ranks = shape->ranks * shares_of(config).n, degree = n_layers / shape->chunks;
+    int64_t ranks = shape->ranks * tess_coordinates_of(&config->parallelism, 0).n_data,
+            degree = n_layers / shape->chunks;
     while (degree > 1 && ranks % degree != 0)
         degree--;
     return degree > 1 ? (int)degree : 1;
