@@ -41,7 +41,7 @@ static void dry_free(tess_device *device, void *memory, size_t bytes)
 static tess_status count(tess_stream *s, tess_kernel_row_id id, const void *args)
 {
     dry_stream *d = (dry_stream *)s;
-    const tess_kernel_row *row = &tess_kernel_rows[id];
+    const tess_kernel_row *row = tess_kernel_row_of(id);
     if (d->depth == 0) {
         tess_kernel_work work = tess_kernel_work_of(row, args);
         d->work.bytes += work.bytes;
@@ -53,7 +53,7 @@ static tess_status count(tess_stream *s, tess_kernel_row_id id, const void *args
     return status;
 }
 
-#define COUNT(name, type)                                     \
+#define COUNT(name, type, ...)                                \
     static tess_status name(tess_stream *s, const type *args) \
     {                                                         \
         return count(s, TESS_ROW_##name, args);               \
@@ -63,7 +63,7 @@ TESS_KERNEL_ROWS(COUNT)
 static tess_kernels counting_table(const tess_kernels *inner)
 {
     tess_kernels table = *inner;
-#define REPLACE(name, type) table.name = name;
+#define REPLACE(name, ...) table.name = name;
     TESS_KERNEL_ROWS(REPLACE)
     return table;
 }

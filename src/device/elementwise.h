@@ -69,9 +69,6 @@ static inline tess_status tess_check_reduce_runs(const tess_reduction *r)
     return tess_check_reduction(r);
 }
 
-/* The definition, which other tables call for cases that they do not handle (device/ref/ref_reduce.c). */
-tess_status tess_ref_reduce(tess_stream *s, const tess_reduction *r);
-
 /* Returns the number of rows (or elements, for rows of 1) whose work, some 10 us, is worth waking a thread for. */
 static inline int64_t tess_loop_grain(int64_t elements_per_row)
 {

@@ -64,18 +64,14 @@ static void search_blocks(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-static tess_status find_not_finite(tess_stream *stream, const tess_find_not_finite_args *a)
+/* The row is the same in all tables of the host. */
+tess_status tess_ref_find_not_finite(tess_stream *stream, const tess_find_not_finite_args *a)
 {
     finite_search s = {.args = a, .first = INT64_MAX};
     TESS_TRY(tess_check_dtype("find_not_finite", a->dtype));
     tess_threads_run(stream->threads, search_blocks, &s, a->n, BLOCK);
     *a->first = s.first == INT64_MAX ? -1 : s.first;
     return TESS_OK;
-}
-
-void tess_kernels_finite(tess_kernels *k)
-{
-    k->find_not_finite = find_not_finite;
 }
 
 int64_t tess_count_not_finite(const void *data, tess_dtype dtype, int64_t n)

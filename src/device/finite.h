@@ -9,7 +9,4 @@ bool tess_all_finite(const void *data, tess_dtype dtype, int64_t n);
 int64_t tess_count_not_finite(const void *data, tess_dtype dtype, int64_t n);
 double tess_value_at(const void *data, tess_dtype dtype, int64_t i);
 
-/* Fills the row `find_not_finite`, which is the same in all tables of the host. */
-void tess_kernels_finite(tess_kernels *k);
-
 #endif

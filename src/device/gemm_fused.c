@@ -136,7 +136,7 @@ tess_status tess_gemm_fused_by_rows(tess_stream *s, const tess_gemm_fused *f)
     return activate(s, f, f->gate, f->g.c, f->y, f->g.m);
 }
 
-void tess_kernels_gemm_fused(tess_kernels *k)
+tess_status tess_ref_gemm_fused(tess_stream *s, const tess_gemm_fused *f)
 {
-    k->gemm_fused = tess_gemm_fused_by_rows;
+    return tess_gemm_fused_by_rows(s, f);
 }

@@ -1,6 +1,6 @@
-/* The arguments of each row of a kernel table (device/kernels.h), with what the row computes. kernel_rows.c describes
- * their operands. Letters: T tokens, C channels, H query heads, G key/value heads, D head size, V vocabulary, F
- * feed-forward channels. A row of norms, activations or sums that exists forward and backward has one structure for
+/* The arguments of each row of a kernel table (device/kernels.h), with what the row computes. The list at the end
+ * describes their operands. Letters: T tokens, C channels, H query heads, G key/value heads, D head size, V vocabulary,
+ * F feed-forward channels. A row of norms, activations or sums that exists forward and backward has one structure for
  * each. */
 #ifndef TESS_DEVICE_KERNEL_ARGS_H
 #define TESS_DEVICE_KERNEL_ARGS_H
@@ -435,42 +435,141 @@ typedef struct tess_row_sumsq_args {
     int64_t rows, C;
 } tess_row_sumsq_args;
 
-/* All rows of a table: the name, and the type of its arguments. A new row is a line here with its arguments above, its
- * description in kernel_rows.c, and its functions: the reference in device/ref, and faster ones in device/cpu and
- * device/cuda. */
-#define TESS_KERNEL_ROWS(ROW)                         \
-    ROW(gemm, tess_gemm)                              \
-    ROW(gemm_fused, tess_gemm_fused)                  \
-    ROW(attention_forward, tess_attention)            \
-    ROW(attention_backward, tess_attention_grad)      \
-    ROW(rmsnorm_forward, tess_norm_args)              \
-    ROW(rmsnorm_backward, tess_norm_grad_args)        \
-    ROW(layernorm_forward, tess_norm_args)            \
-    ROW(layernorm_backward, tess_norm_grad_args)      \
-    ROW(rope, tess_rope_args)                         \
-    ROW(glu_forward, tess_glu_args)                   \
-    ROW(glu_backward, tess_glu_grad_args)             \
-    ROW(act_forward, tess_act_args)                   \
-    ROW(act_backward, tess_act_grad_args)             \
-    ROW(add, tess_add_args)                           \
-    ROW(scale, tess_scale_args)                       \
-    ROW(round_fp8, tess_round_fp8_args)               \
-    ROW(fp8_encode, tess_fp8_encode_args)             \
-    ROW(fp8_decode, tess_fp8_decode_args)             \
-    ROW(embedding_forward, tess_embedding_args)       \
-    ROW(embedding_backward, tess_embedding_grad_args) \
-    ROW(column_sum, tess_column_sum_args)             \
-    ROW(cross_entropy, tess_cross_entropy)            \
-    ROW(adamw, tess_adamw_update)                     \
-    ROW(convert, tess_convert_args)                   \
-    ROW(reduce, tess_reduction)                       \
-    ROW(convert_runs, tess_convert_runs_args)         \
-    ROW(reduce_runs, tess_reduce_runs_args)           \
-    ROW(copy, tess_copy_args)                         \
-    ROW(copy_rows, tess_copy_rows_args)               \
-    ROW(gather_rows, tess_gather_rows_args)           \
-    ROW(exact_sum, tess_exact_sum_args)               \
-    ROW(find_not_finite, tess_find_not_finite_args)   \
-    ROW(row_sumsq, tess_row_sumsq_args)
+/* All rows of a table. A line has the row's name, the type of its arguments, and
+ *
+ * - VEC: a file *_vec.c of device/cpu has a function of the row for each instruction set; or REF: none has. Tables
+ *   for products and attention replace those rows themselves.
+ * - its operands: which memory a call reads and writes, of which sizes and dtype.
+ * - an example of one item: sizes that no vector divides, and values. Tests, the invariance check and the benches take
+ *   it for every row that they have no calls of their own for. Empty: there are only calls of their own.
+ * - the size that counts items, the dtype of the call, and its operations (tess_kernel_row).
+ *
+ * A new row is a line here with its arguments above, the reference in device/ref, and a function in device/cpu if it is
+ * VEC. kernel_rows.c defines the words, and what counts the lists and the work of the few rows that are composed. */
+/* clang-format off */
+#define TESS_KERNEL_ROWS(ROW)                                                                                          \
+    ROW(gemm, tess_gemm, REF, (PRODUCT()), (), DTYPE(ab_dtype), ITEMS(m), .work = work_of_gemm)                        \
+    ROW(gemm_fused, tess_gemm_fused, REF,                                                                              \
+        (PRODUCT(g.), TERM(0), TERM(1),                                                                                \
+         UPDATES(gate, MATRIX(g.m, g.n), LIKE(g.c_dtype)), UPDATES(up, MATRIX(g.m, g.n), LIKE(g.c_dtype)),             \
+         WRITES(y, MATRIX(g.m, g.n), LIKE(g.c_dtype)), OPERAND(work, TESS_WORKS, BLOCK(1))),                           \
+        (), DTYPE(g.ab_dtype), ITEMS(g.m), .work = work_of_gemm_fused)                                                 \
+    ROW(attention_forward, tess_attention, REF,                                                                        \
+        (TOKENS(q, TESS_READS, , n_heads, .stride = AT(q_stride)),                                                     \
+         TOKENS(out, TESS_WRITES, , n_heads, .stride = AT(out_stride)),                                                \
+         OPERAND(lse, TESS_WRITES, ROW_OF(n_heads), FLOATS, .gathered = true)),                                        \
+        (), DTYPE(dtype), LISTS(attention_lists), .work = work_of_attention)                                           \
+    ROW(attention_backward, tess_attention_grad, REF,                                                                  \
+        (TOKENS(forward.q, TESS_READS, forward., n_heads, .stride = AT(forward.q_stride)),                             \
+         TOKENS(forward.out, TESS_READS, forward., n_heads, .stride = AT(forward.out_stride)),                         \
+         OPERAND(forward.lse, TESS_READS, ROW_OF(forward.n_heads), FLOATS, .gathered = true),                          \
+         TOKENS(dout, TESS_READS, forward., n_heads, .stride = AT(dout_stride)),                                       \
+         TOKENS(dq, TESS_WRITES, forward., n_heads, .stride = AT(dq_stride)),                                          \
+         TOKENS(dk, TESS_WRITES, forward., n_kv_heads, .stride = AT(dk_stride)),                                       \
+         TOKENS(dv, TESS_WRITES, forward., n_kv_heads, .stride = AT(dv_stride))),                                      \
+        (), DTYPE(forward.dtype), LISTS(attention_lists), .work = work_of_attention_grad)                              \
+    ROW(rmsnorm_forward, tess_norm_args, VEC,                                                                          \
+        (READS(x, MATRIX(T, C), OWN), READS(residual, MATRIX(T, C), OWN), WRITES(h_out, MATRIX(T, C), OWN),            \
+         READS(w, ROW_OF(C), OWN), WRITES(y, MATRIX(T, C), OWN), WRITES(rstd, EACH(T), FLOATS)),                       \
+        (.T = 1, .C = 203, .eps = 1e-5f), DTYPE(dtype), ITEMS(T), .flops = 5)                                          \
+    ROW(rmsnorm_backward, tess_norm_grad_args, VEC,                                                                    \
+        (READS(h, MATRIX(T, C), OWN), READS(w, ROW_OF(C), OWN), READS(rstd, EACH(T), FLOATS),                          \
+         READS(dy, MATRIX(T, C), OWN), READS(dresidual, MATRIX(T, C), OWN), WRITES(dx, MATRIX(T, C), OWN),             \
+         WRITES(dw, ROW_OF(C), FLOATS)),                                                                               \
+        (.T = 1, .C = 203), DTYPE(dtype), ITEMS(T), .flops = 11)                                                       \
+    ROW(layernorm_forward, tess_norm_args, VEC,                                                                        \
+        (READS(x, MATRIX(T, C), OWN), READS(residual, MATRIX(T, C), OWN), WRITES(h_out, MATRIX(T, C), OWN),            \
+         READS(w, ROW_OF(C), OWN), READS(b, ROW_OF(C), OWN), WRITES(y, MATRIX(T, C), OWN),                             \
+         WRITES(mean, EACH(T), FLOATS), WRITES(rstd, EACH(T), FLOATS)),                                                \
+        (.T = 1, .C = 203, .eps = 1e-5f), DTYPE(dtype), ITEMS(T), .flops = 8)                                          \
+    ROW(layernorm_backward, tess_norm_grad_args, VEC,                                                                  \
+        (READS(h, MATRIX(T, C), OWN), READS(w, ROW_OF(C), OWN), READS(mean, EACH(T), FLOATS),                          \
+         READS(rstd, EACH(T), FLOATS), READS(dy, MATRIX(T, C), OWN), READS(dresidual, MATRIX(T, C), OWN),              \
+         WRITES(dx, MATRIX(T, C), OWN), WRITES(dw, ROW_OF(C), FLOATS), WRITES(db, ROW_OF(C), FLOATS)),                 \
+        (.T = 1, .C = 203), DTYPE(dtype), ITEMS(T), .flops = 14)                                                       \
+    ROW(rope, tess_rope_args, VEC,                                                                                     \
+        (UPDATES(x, .rows = BY(AT(T)), .columns = BY(AT(n_heads), AT(D)), OWN, .stride = AT(stride)),                  \
+         READS(pos, EACH(T), INDICES),                                                                                 \
+         READS(cos_table, .rows = BY(AT(T)), .columns = HALF_OF(R), FLOATS, .gathered = true),                         \
+         READS(sin_table, .rows = BY(AT(T)), .columns = HALF_OF(R), FLOATS, .gathered = true)),                        \
+        (.T = 1, .n_heads = 3, .D = 32, .R = 32), DTYPE(dtype), ITEMS(T), .flops = 3)                                  \
+    ROW(glu_forward, tess_glu_args, VEC,                                                                               \
+        (READS(gate, MATRIX(T, F), OWN, .stride = AT(stride)), READS(up, MATRIX(T, F), OWN, .stride = AT(stride)),     \
+         WRITES(y, MATRIX(T, F), OWN)),                                                                                \
+        (.T = 1, .F = 203), DTYPE(dtype), ITEMS(T), .flops = 12)                                                       \
+    ROW(glu_backward, tess_glu_grad_args, VEC,                                                                         \
+        (READS(gate, MATRIX(T, F), OWN, .stride = AT(stride)), READS(up, MATRIX(T, F), OWN, .stride = AT(stride)),     \
+         READS(dy, MATRIX(T, F), OWN), WRITES(dgate, MATRIX(T, F), OWN, .stride = AT(dstride)),                        \
+         WRITES(dup, MATRIX(T, F), OWN, .stride = AT(dstride))),                                                       \
+        (.T = 1, .F = 203), DTYPE(dtype), ITEMS(T), .flops = 17)                                                       \
+    ROW(act_forward, tess_act_args, VEC, (READS(x, EACH(n), OWN), WRITES(y, EACH(n), OWN)),                            \
+        (.n = 203), DTYPE(dtype), ITEMS(n), .flops = 11)                                                               \
+    ROW(act_backward, tess_act_grad_args, VEC,                                                                         \
+        (READS(x, EACH(n), OWN), READS(dy, EACH(n), OWN), WRITES(dx, EACH(n), OWN)),                                   \
+        (.n = 203, .act = TESS_ACT_GELU_TANH), DTYPE(dtype), ITEMS(n), .flops = 15)                                    \
+    ROW(add, tess_add_args, VEC, (READS(a, EACH(n), OWN), READS(b, EACH(n), OWN), WRITES(y, EACH(n), OWN)),            \
+        (.n = 203), DTYPE(dtype), ITEMS(n), .flops = 1)                                                                \
+    ROW(scale, tess_scale_args, VEC, (READS(x, EACH(n), OWN), WRITES(y, EACH(n), OWN)),                                \
+        (.n = 203, .factor = 0.7f), DTYPE(dtype), ITEMS(n), .flops = 1)                                                \
+    ROW(round_fp8, tess_round_fp8_args, VEC,                                                                           \
+        (READS(x, MATRIX(rows, C), OWN, .stride = AT(stride)), WRITES(y, MATRIX(rows, C), OWN)),                       \
+        (.rows = 1, .C = 203, .format = TESS_E5M2), DTYPE(dtype), ITEMS(rows), .flops = 4)                             \
+    ROW(fp8_encode, tess_fp8_encode_args, REF,                                                                         \
+        (READS(x, MATRIX(rows, C), FLOATS), WRITES(codes, MATRIX(rows, row_bytes), BYTES)),                            \
+        (.rows = 1, .C = 203, .row_bytes = 205), DTYPE(dtype), ITEMS(rows), .flops = 4)                                \
+    ROW(fp8_decode, tess_fp8_decode_args, REF,                                                                         \
+        (READS(codes, MATRIX(rows, row_bytes), BYTES), WRITES(y, MATRIX(rows, C), OWN)),                               \
+        (.rows = 1, .C = 203, .row_bytes = 205), DTYPE(dtype), ITEMS(rows), .flops = 2)                                \
+    ROW(embedding_forward, tess_embedding_args, VEC,                                                                   \
+        (READS(table, MATRIX(T, C), OWN, .gathered = true), READS(positions, MATRIX(T, C), OWN, .gathered = true),     \
+         READS(ids, EACH(T), INDICES), READS(pos, EACH(T), INDICES), WRITES(out, MATRIX(T, C), OWN)),                  \
+        (.T = 1, .C = 203), DTYPE(dtype), ITEMS(T), .flops = 1)                                                        \
+    ROW(embedding_backward, tess_embedding_grad_args, VEC,                                                             \
+        (READS(dout, MATRIX(T, C), OWN), READS(ids, EACH(T), INDICES, .below = BY(AT(rows))),                          \
+         UPDATES(dtable, MATRIX(rows, C), FLOATS)),                                                                    \
+        (.rows = 1, .T = 3, .C = 203), DTYPE(dtype), ITEMS(rows), .work = work_of_embedding_grad)                      \
+    ROW(column_sum, tess_column_sum_args, VEC,                                                                         \
+        (READS(dy, MATRIX(T, C), OWN, .stride = AT(stride)), WRITES(db, ROW_OF(C), FLOATS)),                           \
+        (.T = 70, .C = 203), DTYPE(dtype), ITEMS(C), .flops = 1)                                                       \
+    ROW(cross_entropy, tess_cross_entropy, VEC,                                                                        \
+        (READS(logits, MATRIX(n, V), FLOATS, .stride = AT(ld)),                                                        \
+         READS(targets, EACH(n), INDICES, .below = BY(AT(V))), READS(dlogprob, EACH(n), FLOATS),                       \
+         READS(dentropy, EACH(n), FLOATS), WRITES(logprob, EACH(n), FLOATS), WRITES(entropy, EACH(n), FLOATS),         \
+         WRITES(dlogits, MATRIX(n, V), OWN, .stride = AT(ldd))),                                                       \
+        (.n = 1, .V = 4099, .inv_temperature = 1 / 0.7f), DTYPE(dtype), ITEMS(n), .flops = 14)                         \
+    ROW(adamw, tess_adamw_update, VEC,                                                                                 \
+        (UPDATES(p, EACH(n), FLOATS), UPDATES(m, EACH(n), FLOATS), UPDATES(v, EACH(n), FLOATS, .positive = true),      \
+         READS(g, EACH(n), FLOATS), WRITES(copy, EACH(n), LIKE(copy_dtype)),                                           \
+         OPERAND(undo, TESS_HOST_ONLY, BLOCK(1))),                                                                     \
+        (.n = 203, .lr = 1e-3f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .weight_decay = 0.1f,                     \
+         .grad_scale = 0.7f, .bias1 = 0.271f, .bias2 = 0.142625f, .copy_dtype = TESS_BF16),                            \
+        ITEMS(n), .flops = 16)                                                                                         \
+    ROW(convert, tess_convert_args, VEC, (READS(x, EACH(n), LIKE(from)), WRITES(y, EACH(n), LIKE(to))),                \
+        (.n = 203, .to = TESS_BF16), ITEMS(n))                                                                         \
+    ROW(reduce, tess_reduction, VEC, (UPDATES(finite, BLOCK(sizeof(bool)))),                                           \
+        (), LISTS(reduce_lists), ITEMS(n), .work = work_of_reduction)                                                  \
+    ROW(convert_runs, tess_convert_runs_args, REF, (),                                                                 \
+        (), LISTS(convert_runs_lists), .work = work_of_convert_runs)                                                   \
+    ROW(reduce_runs, tess_reduce_runs_args, REF, (UPDATES(of.finite, BLOCK(sizeof(bool)))),                            \
+        (), LISTS(reduce_runs_lists), .work = work_of_reduce_runs)                                                     \
+    ROW(copy, tess_copy_args, VEC, (READS(from, EACH(bytes), BYTES), WRITES(to, EACH(bytes), BYTES)),                  \
+        (.bytes = 203), ITEMS(bytes))                                                                                  \
+    ROW(copy_rows, tess_copy_rows_args, REF,                                                                           \
+        (READS(x, MATRIX(n, row_bytes), BYTES, .stride = AT(x_stride)),                                                \
+         WRITES(y, MATRIX(n, row_bytes), BYTES, .stride = AT(y_stride))),                                              \
+        (.n = 1, .row_bytes = 203), ITEMS(n))                                                                          \
+    ROW(gather_rows, tess_gather_rows_args, REF,                                                                       \
+        (READS(x, MATRIX(n, row_bytes), BYTES, .gathered = true), READS(index, EACH(n), INDICES),                      \
+         WRITES(y, MATRIX(n, row_bytes), BYTES)),                                                                      \
+        (.n = 1, .row_bytes = 203), ITEMS(n))                                                                          \
+    ROW(exact_sum, tess_exact_sum_args, REF,                                                                           \
+        (READS(x, EACH(n), FLOATS), UPDATES(sum, BLOCK(sizeof(tess_exact_sum)))), (.n = 203), .flops = 1)              \
+    ROW(find_not_finite, tess_find_not_finite_args, REF,                                                               \
+        (READS(x, EACH(n), OWN), WRITES(first, BLOCK(sizeof(int64_t)))), (.n = 203), DTYPE(dtype))                     \
+    ROW(row_sumsq, tess_row_sumsq_args, VEC,                                                                           \
+        (READS(x, MATRIX(rows, C), FLOATS),                                                                            \
+         WRITES(out, .rows = BY(AT(rows)), .columns = SEVERAL(sizeof(double)), BYTES)),                                \
+        (.rows = 1, .C = 203), ITEMS(rows), .flops = 2)
+/* clang-format on */
 
 #endif

@@ -1,7 +1,8 @@
 /* Descriptions of the rows of a kernel table: which memory a call reads and writes, which of its sizes counts items
- * that do not depend on each other, and how much it computes. Code that does something to every row reads them instead
- * of naming rows: the far device copies and moves arguments, float16 is widened (widen.c), the dry device counts bytes
- * and operations, the invariance check and the benches make operands. */
+ * that do not depend on each other, and how much it computes. They are lines of the list in kernel_args.h. Code that
+ * does something to every row reads them instead of naming rows: the far device copies and moves arguments, float16 is
+ * widened (widen.c), the dry device counts bytes and operations, tests, the invariance check and the benches make
+ * operands. */
 #ifndef TESS_DEVICE_KERNEL_ROWS_H
 #define TESS_DEVICE_KERNEL_ROWS_H
 
@@ -9,7 +10,7 @@
 
 #include "device/kernels.h"
 
-#define TESS_KERNEL_ROW_ID(name, type) TESS_ROW_##name,
+#define TESS_KERNEL_ROW_ID(name, ...) TESS_ROW_##name,
 typedef enum tess_kernel_row_id { TESS_KERNEL_ROWS(TESS_KERNEL_ROW_ID) TESS_KERNEL_ROW_COUNT } tess_kernel_row_id;
 #undef TESS_KERNEL_ROW_ID
 
@@ -44,6 +45,9 @@ typedef struct tess_operand {
     tess_kernel_size rows, columns;
     tess_member stride; /* elements from one row to the next; 0: rows are contiguous */
     bool gathered;      /* rows are chosen by indices: `rows` counts the chosen ones, and memory may have more */
+    bool positive;      /* values are not negative */
+    /* Indices are below this size. Without members: they choose rows of the gathered operands. */
+    tess_kernel_size below;
 } tess_operand;
 
 /* A pointer of an item of a list, and the memory that it points to. */
@@ -76,11 +80,6 @@ typedef struct tess_kernel_row {
     const char *name;
     size_t args_bytes;
     tess_status (*call)(const tess_kernels *table, tess_stream *s, const void *args);
-    const struct tess_kernel_shape *shape;
-} tess_kernel_row;
-
-/* The part of a description that is written by hand. The rest of tess_kernel_row follows from the list of rows. */
-typedef struct tess_kernel_shape {
     const tess_operand *operands;
     int n_operands;
     const tess_operand_list *lists;
@@ -93,12 +92,15 @@ typedef struct tess_kernel_shape {
     double flops; /* operations for each element of the first operand */
     /* Computes what a call moves and computes. NULL: the sum over operands, and `flops`. */
     void (*work)(const void *args, tess_kernel_work *work);
-} tess_kernel_shape;
+    const void *example; /* arguments of one item, without memory */
+} tess_kernel_row;
 
-extern const tess_kernel_row tess_kernel_rows[TESS_KERNEL_ROW_COUNT];
+const tess_kernel_row *tess_kernel_row_of(tess_kernel_row_id id);
+/* Whether the list gives an example. Rows with lists have none. */
+bool tess_kernel_has_example(const tess_kernel_row *row);
 
 /* Room for the arguments of any row. */
-#define TESS_KERNEL_ARGS_OF(name, type) type name;
+#define TESS_KERNEL_ARGS_OF(name, type, ...) type name;
 typedef union tess_kernel_args {
     TESS_KERNEL_ROWS(TESS_KERNEL_ARGS_OF)
 } tess_kernel_args;
@@ -116,6 +118,9 @@ tess_dtype tess_operand_dtype(const void *args, const tess_operand *operand);
 int64_t tess_operand_elements(const void *args, const tess_operand *operand);
 /* Returns the elements from one row to the next. */
 int64_t tess_operand_stride(const void *args, const tess_operand *operand);
+
+/* Returns the number that indices are below. `rows`: number of rows of the gathered operands. */
+int64_t tess_operand_below(const void *args, const tess_operand *operand, int64_t rows);
 
 tess_kernel_work tess_kernel_work_of(const tess_kernel_row *row, const void *args);
 

@@ -34,7 +34,7 @@ typedef struct tess_kernels {
     const char *name;                 /* "ref", "avx2", "avx512", "avx512_bf16", "amx" */
     const struct tess_kernels *plain; /* the float32 and bfloat16 rows that compute those of float16 (widen.c) */
 
-#define TESS_KERNEL_MEMBER(name, type) tess_status (*name)(tess_stream * s, const type *args);
+#define TESS_KERNEL_MEMBER(name, type, ...) tess_status (*name)(tess_stream * s, const type *args);
     TESS_KERNEL_ROWS(TESS_KERNEL_MEMBER)
 #undef TESS_KERNEL_MEMBER
 
@@ -63,11 +63,13 @@ const char *tess_cpu_features(char *text, size_t size);
 /* Fills k with the rows of `table`, extended to float16. k borrows `table`. */
 void tess_kernels_widen(const tess_kernels *table, tess_kernels *k);
 
-/* Each of these functions fills the rows of one file. Only called if the CPU can run them. */
+/* The reference of each row. That of gemm_fused is composed of the other rows of the stream's table. */
+#define TESS_KERNEL_REFERENCE(name, type, ...) tess_status tess_ref_##name(tess_stream *s, const type *args);
+TESS_KERNEL_ROWS(TESS_KERNEL_REFERENCE)
+#undef TESS_KERNEL_REFERENCE
+
+/* Each of these functions fills the rows of one table. Only called if the CPU can run them. */
 void tess_kernels_ref(tess_kernels *k);
-void tess_kernels_ref_gemm(tess_kernels *k);
-void tess_kernels_gemm_fused(tess_kernels *k); /* composed of the other rows of the stream's table */
-void tess_kernels_ref_attention(tess_kernels *k);
 void tess_kernels_avx2(tess_kernels *k);
 void tess_kernels_avx2_gemm(tess_kernels *k);
 void tess_kernels_avx2_attention(tess_kernels *k);

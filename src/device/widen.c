@@ -86,29 +86,29 @@ typedef struct half_matrix {
 /* Returns whether operand i is in float16, and its memory and sizes. */
 static bool find_half(const wide_call *c, int i, half_matrix *m)
 {
-    const tess_operand *o = &c->row->shape->operands[i];
+    const tess_operand *o = &c->row->operands[i];
     *m = (half_matrix){.at = tess_operand_pointer(&c->half, o->at),
                        .rows = o->gathered ? c->tokens : tess_kernel_size_of(&c->half, o->rows),
                        .columns = tess_kernel_size_of(&c->half, o->columns),
                        .stride = tess_operand_stride(&c->half, o)};
-    return m->at != NULL && o->dtype_of == c->row->shape->dtype_of;
+    return m->at != NULL && o->dtype_of == c->row->dtype_of;
 }
 
 /* Makes the call in float32, with widened inputs. It also reserves `more` floats, and returns them. */
 static tess_status open_call(wide_call *c, int64_t more, float **more_room)
 {
-    const tess_kernel_shape *shape = c->row->shape;
+    const tess_kernel_row *row = c->row;
     int64_t sizes[MOST_ROOMS] = {more};
     float *room[MOST_ROOMS];
     half_matrix m;
-    for (int i = 0; i < shape->n_operands; i++)
+    for (int i = 0; i < row->n_operands; i++)
         sizes[i + 1] = find_half(c, i, &m) ? m.rows * m.columns : 0;
-    TESS_TRY(open_room(c->s, shape->n_operands + 1, sizes, room));
+    TESS_TRY(open_room(c->s, row->n_operands + 1, sizes, room));
     *more_room = room[0];
     memcpy(&c->wide, &c->half, c->row->args_bytes);
-    tess_kernel_set_dtype(&c->wide, shape->dtype_of, TESS_F32);
-    for (int i = 0; i < shape->n_operands; i++) {
-        const tess_operand *o = &shape->operands[i];
+    tess_kernel_set_dtype(&c->wide, row->dtype_of, TESS_F32);
+    for (int i = 0; i < row->n_operands; i++) {
+        const tess_operand *o = &row->operands[i];
         if (!find_half(c, i, &m))
             continue;
         tess_operand_point(&c->wide, o->at, room[i + 1]);
@@ -125,8 +125,8 @@ static tess_status run_call(const wide_call *c)
 {
     half_matrix m;
     TESS_TRY(c->row->call(plain(c->s), c->s, &c->wide));
-    for (int i = 0; i < c->row->shape->n_operands; i++) {
-        const tess_operand *o = &c->row->shape->operands[i];
+    for (int i = 0; i < c->row->n_operands; i++) {
+        const tess_operand *o = &c->row->operands[i];
         if (find_half(c, i, &m) && o->access & TESS_WRITES)
             TESS_TRY(narrow(c->s, tess_operand_pointer(&c->wide, o->at), m.rows, m.columns, m.at, m.stride));
     }
@@ -135,15 +135,15 @@ static tess_status run_call(const wide_call *c)
 
 static bool by_items(const tess_kernel_row *row, const tess_operand *o)
 {
-    return row->shape->items != 0 && o->rows.of[0] == row->shape->items;
+    return row->items != 0 && o->rows.of[0] == row->items;
 }
 
 /* Returns how many items a part has. If a result depends on several items, there is one part. */
 static int64_t items_of_part(const tess_kernel_row *row, const void *args)
 {
     int64_t columns = 1;
-    for (int i = 0; i < row->shape->n_operands; i++) {
-        const tess_operand *o = &row->shape->operands[i];
+    for (int i = 0; i < row->n_operands; i++) {
+        const tess_operand *o = &row->operands[i];
         if (tess_operand_pointer(args, o->at) == NULL)
             continue;
         if (by_items(row, o))
@@ -158,15 +158,15 @@ static int64_t items_of_part(const tess_kernel_row *row, const void *args)
 static void take_items(const tess_kernel_row *row, const void *args, int64_t begin, int64_t n, void *part)
 {
     memcpy(part, args, row->args_bytes);
-    for (int i = 0; i < row->shape->n_operands; i++) {
-        const tess_operand *o = &row->shape->operands[i];
+    for (int i = 0; i < row->n_operands; i++) {
+        const tess_operand *o = &row->operands[i];
         char *at = tess_operand_pointer(args, o->at);
         size_t element = tess_dtype_size(tess_operand_dtype(args, o));
         if (at != NULL && by_items(row, o) && !o->gathered)
             tess_operand_point(part, o->at, at + (size_t)(begin * tess_operand_stride(args, o)) * element);
     }
-    if (row->shape->items != 0)
-        tess_kernel_set_size(part, row->shape->items, n);
+    if (row->items != 0)
+        tess_kernel_set_size(part, row->items, n);
 }
 
 /* Results may overwrite operands: each part has been read before its results are rounded. */
@@ -174,7 +174,7 @@ static tess_status by_description(tess_stream *s, const tess_kernel_row *row, co
 {
     wide_call c = {.s = s, .row = row};
     float *none;
-    int64_t begin = 0, all = tess_kernel_size_of(args, (tess_kernel_size){.of = {row->shape->items}});
+    int64_t begin = 0, all = tess_kernel_size_of(args, (tess_kernel_size){.of = {row->items}});
     int64_t n = least_of(items_of_part(row, args), all);
     do {
         take_items(row, args, begin, least_of(n, all - begin), &c.half);
@@ -280,7 +280,7 @@ static tess_status norm_forward(tess_stream *s, const tess_kernel_row *row, cons
     tess_norm_args a = *(const tess_norm_args *)args;
     const tess_add_args sum = {.a = a.x, .b = a.residual, .y = a.h_out, .n = a.T * a.C, .dtype = a.dtype};
     if (a.residual != NULL) {
-        TESS_TRY(by_description(s, &tess_kernel_rows[TESS_ROW_add], &sum));
+        TESS_TRY(by_description(s, tess_kernel_row_of(TESS_ROW_add), &sum));
         a.x = a.h_out;
     }
     a.residual = a.h_out = NULL;
@@ -346,14 +346,14 @@ static tess_status call(tess_stream *s, tess_kernel_row_id id, const void *args)
                                                         [TESS_ROW_round_fp8] = refuse,
                                                         [TESS_ROW_fp8_encode] = refuse,
                                                         [TESS_ROW_fp8_decode] = refuse};
-    const tess_kernel_row *row = &tess_kernel_rows[id];
-    const tess_operand of_call = {.dtype_of = row->shape->dtype_of};
+    const tess_kernel_row *row = tess_kernel_row_of(id);
+    const tess_operand of_call = {.dtype_of = row->dtype_of};
     if (tess_operand_dtype(args, &of_call) != TESS_F16)
         return row->call(plain(s), s, args);
     return own_ways[id] != NULL ? own_ways[id](s, row, args) : by_description(s, row, args);
 }
 
-#define WIDEN(name, type)                                             \
+#define WIDEN(name, type, ...)                                        \
     static tess_status widen_##name(tess_stream *s, const type *args) \
     {                                                                 \
         return call(s, TESS_ROW_##name, args);                        \
@@ -365,8 +365,8 @@ void tess_kernels_widen(const tess_kernels *table, tess_kernels *k)
     *k = *table;
     k->plain = table;
 /* Rows without a dtype of the call take float16 themselves, or have none. */
-#define REPLACE(name, type)                                     \
-    if (tess_kernel_rows[TESS_ROW_##name].shape->dtype_of != 0) \
+#define REPLACE(name, ...)                                  \
+    if (tess_kernel_row_of(TESS_ROW_##name)->dtype_of != 0) \
         k->name = widen_##name;
     TESS_KERNEL_ROWS(REPLACE)
 }

@@ -73,13 +73,13 @@ static double value_of(const char *x, tess_dtype dtype, int64_t i)
 }
 
 /* Fills in the values of a field, for one item or for a constant. */
-static void fill(const invariance_case *c, const invariance_field *f, uint64_t stream, int item, char *to)
+static void fill(const invariance_field *f, uint64_t stream, int item, char *to)
 {
     for (int64_t i = 0; i < f->size; i++) {
         char *at = to + (size_t)i * tess_dtype_size(f->dtype);
         float value = tess_rng_normal(19, TESS_RNG_TEST, stream, (uint64_t)item << 32 | (uint64_t)i);
         if (f->dtype == TESS_I32) {
-            int32_t number = (int32_t)((int64_t)item * 7919 % (c->indices > 0 ? c->indices : INVARIANCE_TABLE));
+            int32_t number = (int32_t)((int64_t)item * 7919 % f->below);
             memcpy(at, &number, sizeof(number));
         } else if (f->dtype == TESS_U8) {
             *at = (char)(int)(value * 50);
@@ -116,12 +116,12 @@ static tess_status make(invariance_check *k)
         TESS_TRY(make_bytes(k, items * out, &k->alone[f]));
         TESS_TRY(make_bytes(k, items * out, &k->out[f]));
         for (int i = 0; i < TESS_INVARIANCE_ITEMS && in > 0; i++)
-            fill(c, &c->in[f], (uint64_t)f, i, k->in[f] + (size_t)i * in);
+            fill(&c->in[f], (uint64_t)f, i, k->in[f] + (size_t)i * in);
     }
     for (int i = 0; i < INVARIANCE_CONSTANTS; i++) {
         char *values;
         TESS_TRY(make_bytes(k, bytes_of(&c->consts[i]), &values));
-        fill(c, &c->consts[i], 100 + (uint64_t)i, 0, values);
+        fill(&c->consts[i], 100 + (uint64_t)i, 0, values);
         k->consts[i] = values;
     }
     return TESS_OK;
@@ -309,6 +309,7 @@ static tess_status check_case(tess_mem *mem, const invariance_case *c, const tes
                               double tolerance, tess_invariance_result *result)
 {
     invariance_check *k;
+    TESS_CHECK(result->n < TESS_INVARIANCE_ROWS, TESS_E_INTERNAL, "%s: more cases than a report has room for", c->name);
     TESS_TRY(TESS_NEW(mem, 1, "invariance", &k));
     *k = (invariance_check){
         .mem = mem, .of = c, .kernels = kernels, .tolerance = tolerance, .row = &result->rows[result->n++]};
@@ -352,26 +353,45 @@ static tess_status check_dtypes(tess_mem *mem, const invariance_case *c, const t
     const tess_dtype dtypes[] = {TESS_F32, TESS_BF16};
     for (int d = 0; d < (c->both ? 2 : 1); d++) {
         invariance_case one = c->both ? resolve(c, dtypes[d], shape, sizeof(shape)) : *c;
-        if (one.row != NULL)
-            invariance_describe(&one);
+        if (one.run == invariance_run_row)
+            TESS_TRY(invariance_describe(&one));
         TESS_TRY(check_case(mem, &one, kernels, threads, 0, result));
     }
     return TESS_OK;
+}
+
+/* Checks all cases of a row. Its example is one of them, unless a case has a call of its own. */
+static tess_status check_row(tess_mem *mem, const tess_kernel_row *row, const tess_kernels *kernels, int threads,
+                             tess_invariance_result *result)
+{
+    const invariance_list lists[] = {invariance_row_cases(), invariance_product_cases()};
+    invariance_case example;
+    char shape[32];
+    bool has_example = invariance_example(row, &example, shape, sizeof(shape));
+    for (int l = 0; l < 2; l++)
+        for (int i = 0; i < lists[l].n; i++) {
+            invariance_case c = lists[l].cases[i];
+            c.row = row;
+            if (strcmp(c.name, row->name) != 0)
+                continue;
+            has_example = has_example && c.run == invariance_run_row;
+            TESS_TRY(check_dtypes(mem, &c, kernels, threads, result));
+        }
+    return has_example ? check_dtypes(mem, &example, kernels, threads, result) : TESS_OK;
 }
 
 tess_status tess_invariance_check_table(tess_mem *mem, const tess_kernels *kernels, int threads,
                                         void (*note)(void *self, const char *row), void *self,
                                         tess_invariance_result *result)
 {
-    const invariance_list lists[] = {invariance_row_cases(), invariance_product_cases()};
     *result = (tess_invariance_result){0};
     snprintf(result->table, sizeof(result->table), "%s", kernels->name);
-    for (int l = 0; l < 2; l++)
-        for (int i = 0; i < lists[l].n; i++) {
-            if (note != NULL)
-                note(self, lists[l].cases[i].name);
-            TESS_TRY(check_dtypes(mem, &lists[l].cases[i], kernels, threads, result));
-        }
+    for (int id = 0; id < TESS_KERNEL_ROW_COUNT; id++) {
+        const tess_kernel_row *row = tess_kernel_row_of((tess_kernel_row_id)id);
+        if (note != NULL)
+            note(self, row->name);
+        TESS_TRY(check_row(mem, row, kernels, threads, result));
+    }
     return TESS_OK;
 }
 

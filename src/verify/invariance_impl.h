@@ -7,7 +7,7 @@
 #include "verify/invariance.h"
 
 /* TABLE: rows of a table from which items choose some */
-enum { INVARIANCE_FIELDS = 5, INVARIANCE_CONSTANTS = 3, INVARIANCE_TABLE = 97 };
+enum { INVARIANCE_FIELDS = 6, INVARIANCE_CONSTANTS = 4, INVARIANCE_TABLE = 97 };
 
 /* A field with `size` contiguous elements per item, item after item. size 0: there is no such field. */
 typedef struct invariance_field {
@@ -16,6 +16,7 @@ typedef struct invariance_field {
     tess_dtype dtype; /* F32, BF16, I32 (indices), or U8: bytes of another type */
     bool own;         /* the field has the case's dtype instead of `dtype` */
     bool positive;
+    int64_t below;  /* indices are below it */
     tess_member at; /* the operand of a case from a description */
 } invariance_field;
 
@@ -48,15 +49,13 @@ typedef struct invariance_case {
     invariance_field in[INVARIANCE_FIELDS], out[INVARIANCE_FIELDS];
     invariance_field consts[INVARIANCE_CONSTANTS]; /* weights and similar inputs, which all items share */
     bool heavy;                                    /* the case is large, so fewer batches are tried */
-    bool numbered;   /* the result depends on an item's number, not its fields: neighbours only have other numbers */
-    int64_t indices; /* I32 fields are below it; 0: INVARIANCE_TABLE */
-    int64_t arg[4];  /* arguments that belong to the case */
+    bool numbered;  /* the result depends on an item's number, not its fields: neighbours only have other numbers */
+    int64_t arg[4]; /* arguments that belong to the case */
     tess_status (*run)(const invariance_call *call);
     tess_invariance_fn function;
-    /* These members are set if the case is from a row's description. args is for one item. Fields follow from both. */
-    const tess_kernel_row *row;
+    /* These are for invariance_run_row. The arguments are those of one item, and fields follow from the row. */
     tess_kernel_args args;
-    tess_member positive; /* the operand whose values are positive; 0: none */
+    const tess_kernel_row *row;
 } invariance_case;
 
 typedef struct invariance_list {
@@ -64,8 +63,12 @@ typedef struct invariance_list {
     int n;
 } invariance_list;
 
+/* Calls the case's row with its arguments. */
+tess_status invariance_run_row(const invariance_call *call);
+/* Makes the case of a row's example, whose shape is written to `shape`. Returns whether the row has one. */
+bool invariance_example(const tess_kernel_row *row, invariance_case *c, char *shape, size_t size);
 /* Fills in the fields and strides of a case from a description, whose dtype is known. */
-void invariance_describe(invariance_case *c);
+tess_status invariance_describe(invariance_case *c);
 
 /* defined in invariance_rows.c and invariance_products.c */
 invariance_list invariance_row_cases(void);

@@ -1,22 +1,27 @@
-/* The cases of kernels that work element by element or sum along a row. Their fields follow from the descriptions of
- * the rows (device/kernel_rows.h). Left out are kernels whose single result depends on all elements (exact_sum,
- * find_not_finite), copy, and the loops that measure peaks. */
+/* The cases of kernels that work element by element or sum along a row. Every row of a table has a case, which is the
+ * example of its description (device/kernel_rows.h). Here are further ones, and those of rows whose items are no rows
+ * of their operands. Left out are kernels whose single result depends on all elements (exact_sum, find_not_finite), and
+ * the loops that measure peaks. */
+#include <stdio.h>
 #include <string.h>
 
 #include "verify/invariance_impl.h"
 
-enum { C = 203, V = 50000, SMALL_V = 4099, HEADS = 3, D = 32, COLUMN = 70, PEERS = 5, TOKENS = 3 };
+enum { C = 203, V = 50000, HEADS = 3, D = 32, COLUMN = 70, PEERS = 5, TOKENS = 3 };
 
 /* ---- Cases from descriptions ---- */
 /* An operand is in each item, is a constant, or is left out: gradients of parameters are sums over all rows. */
-static void add_operand(invariance_case *c, const tess_operand *o, int *n)
+static tess_status add_operand(invariance_case *c, const tess_operand *o, int *n)
 {
-    bool in_items = o->rows.of[0] == c->row->shape->items && !o->gathered;
+    const bool in_items = o->rows.of[0] == c->row->items && !o->gathered;
     invariance_field f = {.name = o->name,
                           .size = tess_operand_elements(&c->args, o) * (o->gathered ? INVARIANCE_TABLE : 1),
                           .dtype = tess_operand_dtype(&c->args, o),
-                          .positive = o->at == c->positive,
+                          .positive = o->positive,
+                          .below = tess_operand_below(&c->args, o, INVARIANCE_TABLE),
                           .at = o->at};
+    TESS_CHECK(n[0] < INVARIANCE_FIELDS && n[1] < INVARIANCE_FIELDS && n[2] < INVARIANCE_CONSTANTS, TESS_E_INTERNAL,
+               "%s: more operands than the check has room for", c->name);
     if (o->stride != 0)
         tess_kernel_set_size(&c->args, o->stride, tess_kernel_size_of(&c->args, o->columns));
     if (in_items && o->access & TESS_READS)
@@ -25,15 +30,17 @@ static void add_operand(invariance_case *c, const tess_operand *o, int *n)
         c->out[n[1]++] = f;
     if (!in_items && o->access == TESS_READS)
         c->consts[n[2]++] = f;
+    return TESS_OK;
 }
 
-void invariance_describe(invariance_case *c)
+tess_status invariance_describe(invariance_case *c)
 {
     int n[3] = {0}; /* inputs, outputs, constants */
     if (c->both)
-        tess_kernel_set_dtype(&c->args, c->row->shape->dtype_of, c->dtype);
-    for (int i = 0; i < c->row->shape->n_operands; i++)
-        add_operand(c, &c->row->shape->operands[i], n);
+        tess_kernel_set_dtype(&c->args, c->row->dtype_of, c->dtype);
+    for (int i = 0; i < c->row->n_operands; i++)
+        TESS_TRY(add_operand(c, &c->row->operands[i], n));
+    return TESS_OK;
 }
 
 static void point(tess_kernel_args *args, const invariance_field *field, void *const *memory, int n)
@@ -44,10 +51,10 @@ static void point(tess_kernel_args *args, const invariance_field *field, void *c
 }
 
 /* Updates the outputs in place, if they are inputs, too. */
-static tess_status run_row(const invariance_call *c)
+tess_status invariance_run_row(const invariance_call *c)
 {
     const invariance_case *of = c->of;
-    tess_member items = of->row->shape->items;
+    tess_member items = of->row->items;
     tess_kernel_args args = of->args;
     for (int in = 0; in < INVARIANCE_FIELDS; in++)
         for (int out = 0; out < INVARIANCE_FIELDS; out++)
@@ -58,6 +65,17 @@ static tess_status run_row(const invariance_call *c)
     point(&args, of->out, c->out, INVARIANCE_FIELDS);
     tess_kernel_set_size(&args, items, c->n * tess_kernel_size_of(&args, (tess_kernel_size){.of = {items}}));
     return of->row->call(c->kernels, c->stream, &args);
+}
+
+bool invariance_example(const tess_kernel_row *row, invariance_case *c, char *shape, size_t size)
+{
+    if (row->items == 0 || !tess_kernel_has_example(row))
+        return false;
+    *c = (invariance_case){
+        .name = row->name, .shape = shape, .both = row->dtype_of != 0, .run = invariance_run_row, .row = row};
+    memcpy(&c->args, row->example, row->args_bytes);
+    snprintf(shape, size, "%lld elements", (long long)tess_operand_elements(&c->args, row->operands));
+    return true;
 }
 
 /* ---- Cases of their own ---- */
@@ -128,30 +146,14 @@ static tess_status reduce(const invariance_call *c)
 }
 
 /* ---- The list ---- */
-#define ROW(row_, shape_, ...)                                                                 \
-    .name = #row_, .shape = shape_, .row = &tess_kernel_rows[TESS_ROW_##row_], .run = run_row, \
-    .args = {.row_ = {__VA_ARGS__}}
+#define ROW(row_, shape_, ...) \
+    .name = #row_, .shape = shape_, .run = invariance_run_row, .args = {.row_ = {__VA_ARGS__}}
 
 static const invariance_case cases[] = {
-    {ROW(rmsnorm_forward, "C 203", .T = 1, .C = C, .eps = 1e-5f), .both = true},
-    {ROW(rmsnorm_backward, "C 203", .T = 1, .C = C), .both = true},
-    {ROW(layernorm_forward, "C 203", .T = 1, .C = C, .eps = 1e-5f), .both = true},
-    {ROW(layernorm_backward, "C 203", .T = 1, .C = C), .both = true},
-    {ROW(cross_entropy, "float32, V 50000, T 0.7", .n = 1, .V = V, .inv_temperature = 1 / 0.7f, .dtype = TESS_F32),
-     .indices = V, .heavy = true},
-    {ROW(cross_entropy, "bfloat16, V 4099, T 0.7", .n = 1, .V = SMALL_V, .inv_temperature = 1 / 0.7f,
-         .dtype = TESS_BF16),
-     .indices = SMALL_V},
-    {ROW(glu_forward, "silu, F 203", .T = 1, .F = C, .act = TESS_ACT_SILU), .both = true},
-    {ROW(glu_backward, "silu, F 203", .T = 1, .F = C, .act = TESS_ACT_SILU), .both = true},
-    {ROW(act_forward, "gelu (tanh), 203", .n = C, .act = TESS_ACT_GELU_TANH), .both = true},
+    {ROW(cross_entropy, "V 50000, T 0.7", .n = 1, .V = V, .inv_temperature = 1 / 0.7f), .heavy = true},
     {ROW(act_forward, "gelu (erf), 203", .n = C, .act = TESS_ACT_GELU_ERF), .both = true},
-    {ROW(act_backward, "gelu (tanh), 203", .n = C, .act = TESS_ACT_GELU_TANH), .both = true},
-    {ROW(add, "203 elements", .n = C), .both = true},
-    {ROW(scale, "203 elements", .n = C, .factor = 0.7f), .both = true},
-    {ROW(rope, "3 heads of 32", .T = 1, .n_heads = HEADS, .D = D, .R = D), .both = true},
     {ROW(rope, "3 heads of 32, inverse", .T = 1, .n_heads = HEADS, .D = D, .R = D, .inverse = true), .both = true},
-    {ROW(embedding_forward, "C 203", .T = 1, .C = C), .both = true},
+    {ROW(convert, "bfloat16 to float32", .n = C, .from = TESS_BF16, .to = TESS_F32)},
     {.name = "embedding_backward",
      .shape = "rows of 3 tokens",
      .both = true,
@@ -170,17 +172,6 @@ static const invariance_case cases[] = {
      .in = {OWN("x", PEERS)},
      .out = {FLOATS("y", 1)},
      .run = reduce},
-    {ROW(round_fp8, "E5M2, C 203", .rows = 1, .C = C, .format = TESS_E5M2), .both = true},
-    {ROW(fp8_encode, "C 203", .rows = 1, .C = C, .row_bytes = C + 2), .both = true},
-    {ROW(fp8_decode, "C 203", .rows = 1, .C = C, .row_bytes = C + 2), .both = true},
-    {ROW(convert, "float32 to bfloat16", .n = C, .from = TESS_F32, .to = TESS_BF16)},
-    {ROW(convert, "bfloat16 to float32", .n = C, .from = TESS_BF16, .to = TESS_F32)},
-    {ROW(row_sumsq, "float32, C 203", .rows = 1, .C = C)},
-    {ROW(adamw, "203 elements", .n = C, .lr = 1e-3f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .weight_decay = 0.1f,
-         .grad_scale = 0.7f, .bias1 = 0.271f, .bias2 = 0.142625f, .copy_dtype = TESS_BF16),
-     .positive = TESS_MEMBER(tess_adamw_update, v)},
-    {ROW(copy_rows, "203 bytes", .n = 1, .row_bytes = C)},
-    {ROW(gather_rows, "203 bytes", .n = 1, .row_bytes = C)},
 };
 
 invariance_list invariance_row_cases(void)

@@ -28,14 +28,13 @@ static void expect_size_inside(const char *name, tess_kernel_size size, size_t a
 static void every_operand_is_a_member_of_the_arguments(void)
 {
     for (int r = 0; r < TESS_KERNEL_ROW_COUNT; r++) {
-        const tess_kernel_row *row = &tess_kernel_rows[r];
-        const tess_kernel_shape *shape = row->shape;
-        EXPECT(shape->n_operands + shape->n_lists > 0);
+        const tess_kernel_row *row = tess_kernel_row_of((tess_kernel_row_id)r);
+        EXPECT(row->n_operands + row->n_lists > 0);
         EXPECT(row->args_bytes <= sizeof(tess_kernel_args));
-        expect_inside(row->name, shape->items, sizeof(int64_t), row->args_bytes);
-        expect_inside(row->name, shape->dtype_of, sizeof(tess_dtype), row->args_bytes);
-        for (int i = 0; i < shape->n_operands; i++) {
-            const tess_operand *o = &shape->operands[i];
+        expect_inside(row->name, row->items, sizeof(int64_t), row->args_bytes);
+        expect_inside(row->name, row->dtype_of, sizeof(tess_dtype), row->args_bytes);
+        for (int i = 0; i < row->n_operands; i++) {
+            const tess_operand *o = &row->operands[i];
             EXPECT(o->at != 0 && o->access != 0);
             expect_inside(o->name, o->at, sizeof(void *), row->args_bytes);
             expect_inside(o->name, o->dtype_of, sizeof(tess_dtype), row->args_bytes);
@@ -50,9 +49,9 @@ static void every_list_is_a_member_and_names_members_of_its_items(void)
 {
     static const tess_kernel_args none;
     for (int r = 0; r < TESS_KERNEL_ROW_COUNT; r++) {
-        const tess_kernel_row *row = &tess_kernel_rows[r];
-        for (int l = 0; l < row->shape->n_lists; l++) {
-            const tess_operand_list *list = &row->shape->lists[l];
+        const tess_kernel_row *row = tess_kernel_row_of((tess_kernel_row_id)r);
+        for (int l = 0; l < row->n_lists; l++) {
+            const tess_operand_list *list = &row->lists[l];
             EXPECT(list->at != 0);
             EXPECT_INT(list->count(&none), 0);
             expect_inside(list->name, list->at, sizeof(void *), row->args_bytes);
@@ -66,13 +65,13 @@ static void every_list_is_a_member_and_names_members_of_its_items(void)
 static void names_are_unique(void)
 {
     for (int r = 0; r < TESS_KERNEL_ROW_COUNT; r++) {
-        const tess_kernel_shape *shape = tess_kernel_rows[r].shape;
-        for (int i = 0; i < shape->n_operands; i++)
+        const tess_kernel_row *row = tess_kernel_row_of((tess_kernel_row_id)r);
+        for (int i = 0; i < row->n_operands; i++)
             for (int k = 0; k < i; k++)
-                EXPECT(strcmp(shape->operands[i].name, shape->operands[k].name) != 0);
+                EXPECT(strcmp(row->operands[i].name, row->operands[k].name) != 0);
     }
-    EXPECT_TEXT(tess_kernel_rows[TESS_ROW_gemm].name, "gemm");
-    EXPECT_TEXT(tess_kernel_rows[TESS_ROW_row_sumsq].name, "row_sumsq");
+    EXPECT_TEXT(tess_kernel_row_of(TESS_ROW_gemm)->name, "gemm");
+    EXPECT_TEXT(tess_kernel_row_of(TESS_ROW_row_sumsq)->name, "row_sumsq");
 }
 
 /* Returns an address that only a call of `at` with the same number returns. No memory is there. */
@@ -82,13 +81,13 @@ static void *at(int number)
 }
 
 /* Lists all pointers among a row's arguments, of operands and to lists. Returns their number. */
-static int pointers_of(const tess_kernel_shape *shape, tess_member *pointers)
+static int pointers_of(const tess_kernel_row *row, tess_member *pointers)
 {
     int n = 0;
-    for (int i = 0; i < shape->n_operands; i++)
-        pointers[n++] = shape->operands[i].at;
-    for (int l = 0; l < shape->n_lists; l++)
-        pointers[n++] = shape->lists[l].at;
+    for (int i = 0; i < row->n_operands; i++)
+        pointers[n++] = row->operands[i].at;
+    for (int l = 0; l < row->n_lists; l++)
+        pointers[n++] = row->lists[l].at;
     return n;
 }
 
@@ -97,11 +96,11 @@ static void a_pointer_keeps_what_it_is_set_to(void)
     enum { MOST_POINTERS = 32 };
     static const tess_kernel_args none;
     for (int r = 0; r < TESS_KERNEL_ROW_COUNT; r++) {
-        const tess_kernel_row *row = &tess_kernel_rows[r];
+        const tess_kernel_row *row = tess_kernel_row_of((tess_kernel_row_id)r);
         tess_member pointers[MOST_POINTERS];
         tess_kernel_args args = none;
-        EXPECT(row->shape->n_operands + row->shape->n_lists <= MOST_POINTERS);
-        int n = pointers_of(row->shape, pointers);
+        EXPECT(row->n_operands + row->n_lists <= MOST_POINTERS);
+        int n = pointers_of(row, pointers);
         for (int i = 0; i < n; i++)
             tess_operand_point(&args, pointers[i], at(i));
         for (int i = 0; i < n; i++)
@@ -153,7 +152,7 @@ static void expect_moved(const copy *c, const void *pointer, tess_access access)
 /* Copies arguments, whose copy must have `bytes`. Moves each pointer by APART. The source must not change. */
 static copy copy_of(tess_kernel_row_id id, const void *args, size_t bytes)
 {
-    const tess_kernel_row *row = &tess_kernel_rows[id];
+    const tess_kernel_row *row = tess_kernel_row_of(id);
     copy c = {0};
     tess_kernel_args before;
     EXPECT_INT(tess_kernel_args_bytes(row, args), bytes);
@@ -361,7 +360,7 @@ static void a_copy_of_adamw_knows_the_memory_of_the_host(void)
 /* ---- Work ---- */
 static void expect_work(tess_kernel_row_id id, const void *args, double flops, double bytes)
 {
-    const tess_kernel_row *row = &tess_kernel_rows[id];
+    const tess_kernel_row *row = tess_kernel_row_of(id);
     tess_kernel_work work = tess_kernel_work_of(row, args);
     if (work.flops != flops || work.bytes != bytes)
         test_fail(__FILE__, __LINE__, "%s: %.0f flops and %.0f bytes, expected %.0f and %.0f", row->name, work.flops,

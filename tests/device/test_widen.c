@@ -96,14 +96,14 @@ static void expect_rounded(const scene *x, const char *what, const void *p)
 /* Computes the row in float16, and in float32 with the reference. All operands that are written are compared. */
 static void expect_row(scene *x, tess_kernel_row_id id, const void *args)
 {
-    const tess_kernel_row *row = &tess_kernel_rows[id];
+    const tess_kernel_row *row = tess_kernel_row_of(id);
     void *wide = new_array((int64_t)tess_kernel_args_bytes(row, args), 1);
     tess_kernel_args_copy(row, args, move, x, wide);
-    tess_kernel_set_dtype(wide, row->shape->dtype_of, TESS_F32);
+    tess_kernel_set_dtype(wide, row->dtype_of, TESS_F32);
     EXPECT_OK(row->call(x->k, x->s, args));
     EXPECT_OK(row->call(x->w, x->want, wide));
-    for (int i = 0; i < row->shape->n_operands; i++) {
-        const tess_operand *o = &row->shape->operands[i];
+    for (int i = 0; i < row->n_operands; i++) {
+        const tess_operand *o = &row->operands[i];
         const void *p = tess_operand_pointer(args, o->at);
         char what[64];
         snprintf(what, sizeof(what), "%s %s", row->name, o->name);

@@ -1,18 +1,21 @@
 /* `tessera bench kernels` measures each hot kernel at the shapes of real models, compared with the machine's limits
  * and with other libraries. */
+#include <string.h>
+
 #include "bench/kernels/kernels_impl.h"
 
 enum { DEFAULT_ROUNDS = 5, QUICK_ROUNDS = 2 };
 
 static const kernel_family *const families[] = {&kernels_attention, &kernels_decode, &kernels_rows, &kernels_vocab,
                                                 &kernels_parameters};
+enum { N_FAMILIES = sizeof(families) / sizeof(families[0]) };
 
 /* ---- The loop ---- */
 
 static tess_status run_subject(void *self)
 {
     kernel_operands *o = self;
-    return o->subject->row->call(o->kernels, o->stream, &o->args);
+    return tess_kernel_row_of(o->subject->row)->call(o->kernels, o->stream, &o->args);
 }
 
 /* Measures a kernel. A kernel limited by memory runs with cold caches, and once more with warm caches for the column
@@ -20,7 +23,7 @@ static tess_status run_subject(void *self)
 static tess_status measure(const kernels_bench *bench, const kernel_family *family, kernel_operands *operands,
                            const char *name)
 {
-    tess_kernel_work work = tess_kernel_work_of(operands->subject->row, &operands->args);
+    tess_kernel_work work = tess_kernel_work_of(tess_kernel_row_of(operands->subject->row), &operands->args);
     double values[5], units = family->computes ? work.flops : work.bytes;
     int n = 0;
     tess_bench_race race = {.n_sides = 1, .side = {{run_subject, operands}}, .rounds = bench->rounds};
@@ -71,6 +74,45 @@ static tess_status run_family(const kernels_bench *bench, const kernel_family *f
     return TESS_OK;
 }
 
+/* ---- Rows that no family has ---- */
+static bool in_families(tess_kernel_row_id row)
+{
+    for (size_t f = 0; f < N_FAMILIES; f++)
+        for (int i = 0; i < families[f]->n_shapes; i++)
+            for (const kernel_subject *u = families[f]->shapes[i].subjects; u->name != NULL; u++)
+                if (u->row == row)
+                    return true;
+    return false;
+}
+
+/* Repeats the example until its operands have `bytes`. A device may lack a row. */
+static tess_status run_example(const kernels_bench *bench, tess_kernel_row_id id, size_t bytes)
+{
+    const tess_kernel_row *row = tess_kernel_row_of(id);
+    kernel_subject subjects[2] = {{.name = row->name, .row = id, .T = row->operands[0].rows.of[0]}, {.name = NULL}};
+    int64_t of_example = 0;
+    memcpy(&subjects[0].args, row->example, row->args_bytes);
+    for (int i = 0; i < row->n_operands; i++)
+        of_example += tess_operand_elements(row->example, &row->operands[i]) *
+                      (int64_t)tess_dtype_size(tess_operand_dtype(row->example, &row->operands[i]));
+    const tess_kernel_size first = {.of = {subjects[0].T}};
+    const kernel_shape shape = {.subjects = subjects,
+                                .dtype = TESS_BF16,
+                                .T = tess_kernel_size_of(row->example, first) * ((int64_t)bytes / of_example + 1),
+                                .C = 1};
+    tess_status status = run_shape(bench, &kernels_others, &shape);
+    return status == TESS_E_UNSUPPORTED ? TESS_OK : status;
+}
+
+static tess_status run_others(const kernels_bench *bench)
+{
+    TESS_TRY(run_family(bench, &kernels_others)); /* its table, without rows */
+    for (int id = 0; id < TESS_KERNEL_ROW_COUNT; id++)
+        if (!in_families((tess_kernel_row_id)id) && tess_kernel_has_example(tess_kernel_row_of((tess_kernel_row_id)id)))
+            TESS_TRY(run_example(bench, (tess_kernel_row_id)id, bench->options->common.quick ? 1 << 18 : 64 << 20));
+    return TESS_OK;
+}
+
 /* ---- The bench ---- */
 
 static tess_status facts_of_device(const kernels_bench *bench)
@@ -98,9 +140,9 @@ static tess_status run_with(const kernels_bench *bench)
 {
     TESS_TRY(bench->apart->device != NULL ? facts_of_device(bench) : facts_of_host(bench));
     TESS_TRY(kernels_bench_gemm(bench));
-    for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
+    for (size_t i = 0; i < N_FAMILIES; i++)
         TESS_TRY(run_family(bench, families[i]));
-    return TESS_OK;
+    return run_others(bench);
 }
 
 static tess_status run_on_host(kernels_bench *bench)

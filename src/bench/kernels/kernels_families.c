@@ -8,7 +8,7 @@ enum { HEAD_SIZE = 64, WIDTH = 4096 };
 #define COUNT(rows) (sizeof(rows) / sizeof((rows)[0]))
 #define AT(member) TESS_MEMBER(tess_kernel_args, member)
 /* A subject's row, and those of its arguments that the shape does not give. */
-#define ROW(row_, ...) .row = &tess_kernel_rows[TESS_ROW_##row_], .args = {.row_ = {__VA_ARGS__}}
+#define ROW(row_, ...) .row = TESS_ROW_##row_, .args = {.row_ = {__VA_ARGS__}}
 #define T_AND_C(row_) .T = AT(row_.T), .C = AT(row_.C)
 
 static const char *dtype_name(const kernel_shape *s)
@@ -40,16 +40,17 @@ static bool is_without(const kernel_subject *subject, const tess_operand *of)
 static tess_status create_operand(const kernels_bench *bench, kernel_operands *o, const tess_operand *of)
 {
     tess_dtype dtype = tess_operand_dtype(&o->args, of);
-    int64_t columns = tess_kernel_size_of(&o->args, of->columns), choices = rows_of_memory(o);
-    int64_t rows = of->gathered ? choices : tess_kernel_size_of(&o->args, of->rows);
+    int64_t columns = tess_kernel_size_of(&o->args, of->columns);
+    int64_t rows = of->gathered ? rows_of_memory(o) : tess_kernel_size_of(&o->args, of->rows);
     void **x = &o->x[o->n++];
     if (of->stride != 0 && o->shape->V > 0) /* gradients of logits take the place of the logits */
         columns = tess_head_row(columns) * (int64_t)(sizeof(float) / tess_dtype_size(dtype));
     if (of->stride != 0)
         tess_kernel_set_size(&o->args, of->stride, columns);
     if (dtype == TESS_I32)
-        TESS_TRY(kernels_bench_integers(bench, rows * columns, o->shape->V > 0 ? 7919 : 1, choices, x));
-    else if (of->at == o->subject->zero)
+        TESS_TRY(kernels_bench_integers(bench, rows * columns, o->shape->V > 0 ? 7919 : 1,
+                                        tess_operand_below(&o->args, of, rows_of_memory(o)), x));
+    else if (of->positive)
         TESS_TRY(kernels_bench_integers(bench, rows * columns, 0, 1, x));
     else
         TESS_TRY(kernels_bench_operand(bench, rows * columns, dtype, x));
@@ -61,7 +62,7 @@ tess_status kernels_bench_create(const kernels_bench *bench, kernel_operands *o)
 {
     const kernel_subject *u = o->subject;
     const kernel_shape *s = o->shape;
-    const tess_kernel_shape *row = u->row->shape;
+    const tess_kernel_row *row = tess_kernel_row_of(u->row);
     const tess_member at[] = {u->T, u->C, u->V, u->TC, u->H, u->H_kv};
     const int64_t sizes[] = {s->T, s->C, s->V, s->T * s->C, s->H, s->H_kv};
     o->args = u->args;
@@ -220,7 +221,7 @@ static tess_status add_inputs(const kernels_bench *bench, kernel_operands *o)
 #define ADAMW                                                                                                   \
     ROW(adamw, .lr = 1e-3f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .weight_decay = 0.1f, .grad_scale = 1, \
         .bias1 = 0.1f, .bias2 = 0.05f, .copy_dtype = TESS_BF16),                                                \
-        .TC = AT(adamw.n), .zero = AT(adamw.v)
+        .TC = AT(adamw.n)
 #define REDUCE(inputs, ...)                                                                          \
     ROW(reduce, .n_inputs = inputs, .divisor = 1, .n_outputs = 1, .y_dtype = TESS_F32, __VA_ARGS__), \
         .TC = AT(reduce.n), .without = {AT(reduce.finite)}, .finish = add_inputs
@@ -251,3 +252,5 @@ static void name_parameters(const kernel_subject *subject, const kernel_shape *s
 
 const kernel_family kernels_parameters = {"parameters", false, parameter_shapes, COUNT(parameter_shapes),
                                           name_parameters};
+
+const kernel_family kernels_others = {.title = "other rows, at multiples of their examples", .name = name_parameters};

@@ -1,6 +1,6 @@
 /* The subjects of `tessera bench kernels`: families of kernels at the shapes of real models. kernels.c loops
- * over them. To add a kernel, add a row to a family; to add a family, add a table and a line in
- * kernels.c. */
+ * over them. A row of the kernel table that no family has is measured at the sizes of its example. To add a family, add
+ * a table and a line in kernels.c. */
 #ifndef TESS_BENCH_KERNELS_KERNELS_IMPL_H
 #define TESS_BENCH_KERNELS_KERNELS_IMPL_H
 
@@ -60,10 +60,10 @@ typedef struct kernel_operands {
 /* A row of the kernel table. Its operands and its work follow from the row's description. */
 typedef struct kernel_subject {
     const char *name;
-    const tess_kernel_row *row;
+    tess_kernel_row_id row;
     tess_kernel_args args;            /* values that all shapes share */
     tess_member T, C, V, TC, H, H_kv; /* the sizes that the shape gives; 0: the row has no such size */
-    tess_member without[3], zero;     /* operands that stay NULL, and one that begins with 0 */
+    tess_member without[3];           /* operands that stay NULL */
     bool decodes;                     /* each sequence has one query */
     /* Adds what is not described: members of lists. May be NULL. */
     tess_status (*finish)(const kernels_bench *bench, kernel_operands *operands);
@@ -78,6 +78,7 @@ typedef struct kernel_family {
 } kernel_family;
 
 extern const kernel_family kernels_attention, kernels_decode, kernels_rows, kernels_vocab, kernels_parameters;
+extern const kernel_family kernels_others; /* has no shapes: its subjects are examples of rows that no family has */
 
 /* Creates the operands of a subject, which kernels_bench_release frees, even after an error. */
 tess_status kernels_bench_create(const kernels_bench *bench, kernel_operands *operands);

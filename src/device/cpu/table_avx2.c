@@ -1,6 +1,6 @@
 /* The table of kernels for AVX2: every element-wise kernel and row reduction. */
 #include "device/cpu/vec_avx2.h"
-#include "device/cpu/elementwise_vec.h"
+#include "device/cpu/vec_rows.h"
 
 static double peak_loop(int64_t rounds)
 {
@@ -28,5 +28,5 @@ void tess_kernels_avx2(tess_kernels *k)
 {
     k->peak_f32 = peak_loop;
     k->peak_bf16 = peak_loop;
-    override_elementwise(k);
+    fill_vec_rows(k);
 }

@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#define VEC_NAME(name) tess_avx2_##name
+
 typedef struct vec {
     __m256 lo, hi;
 } vec;

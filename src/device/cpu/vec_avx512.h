@@ -1,11 +1,13 @@
 /* `vec` on AVX-512 (F, BW, VL, DQ): 16 floats. vec_avx2.h has the same functions with the same results, bit for bit,
- * and so has ref/vec_ref.h for a single lane. device/vmath.h and the *_vec.h kernels are written with these
+ * and so has ref/vec_ref.h for a single lane. device/vmath.h and the *_vec.c kernels are written with these
  * functions. */
 #ifndef TESS_DEVICE_CPU_VEC_AVX512_H
 #define TESS_DEVICE_CPU_VEC_AVX512_H
 
 #include <immintrin.h>
 #include <stdint.h>
+
+#define VEC_NAME(name) tess_avx512_##name
 
 typedef __m512 vec;
 typedef __m512i ivec;

@@ -32,7 +32,7 @@ static tess_status run_row(tess_stream *inner, const far_call *call)
 
 static tess_status enqueue_row(tess_stream *s, tess_kernel_row_id id, const void *args)
 {
-    const tess_kernel_row *row = &tess_kernel_rows[id];
+    const tess_kernel_row *row = tess_kernel_row_of(id);
     far_mover m = {(const far_device *)s->device, row->name, TESS_OK};
     const far_call call = {.name = row->name,
                            .run = run_row,
@@ -49,7 +49,7 @@ static tess_status enqueue_row(tess_stream *s, tess_kernel_row_id id, const void
     return TESS_OK;
 }
 
-#define ENQUEUE(name, type)                                   \
+#define ENQUEUE(name, type, ...)                              \
     static tess_status name(tess_stream *s, const type *args) \
     {                                                         \
         return enqueue_row(s, TESS_ROW_##name, args);         \
@@ -58,7 +58,7 @@ TESS_KERNEL_ROWS(ENQUEUE)
 
 void far_rows(tess_kernels *table, const tess_kernels *inner)
 {
-#define REPLACE(name, type) table->name = name;
+#define REPLACE(name, ...) table->name = name;
     *table = *inner; /* functions that are no rows work on the host's memory, as they do there */
     TESS_KERNEL_ROWS(REPLACE)
 }

@@ -20,7 +20,7 @@ static void record(const tess_adamw_update *u, int64_t i)
     tess_undo_mark(u->undo, i, n);
 }
 
-static tess_status adamw(tess_stream *s, const tess_adamw_update *u)
+tess_status tess_ref_adamw(tess_stream *s, const tess_adamw_update *u)
 {
     (void)s;
     TESS_TRY(tess_check_convert(TESS_F32, u->copy_dtype));
@@ -37,9 +37,4 @@ static tess_status adamw(tess_stream *s, const tess_adamw_update *u)
             tess_put_float(u->copy, u->copy_dtype, (size_t)i, p[i]);
     }
     return TESS_OK;
-}
-
-void tess_ref_adamw(tess_kernels *k)
-{
-    k->adamw = adamw;
 }

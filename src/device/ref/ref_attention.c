@@ -126,7 +126,7 @@ static void forward_heads(void *context, int64_t begin, int64_t end, int worker)
                 forward_row(c->a, &c->a->seqs[n], i, h, c->scratch + worker * c->a->head_size);
 }
 
-static tess_status attention_forward(tess_stream *stream, const tess_attention *a)
+tess_status tess_ref_attention_forward(tess_stream *stream, const tess_attention *a)
 {
     TESS_TRY(tess_attention_check(a, NULL));
     void *scratch;
@@ -193,7 +193,7 @@ static void backward_heads(void *context, int64_t begin, int64_t end, int worker
         }
 }
 
-static tess_status attention_backward(tess_stream *stream, const tess_attention_grad *g)
+tess_status tess_ref_attention_backward(tess_stream *stream, const tess_attention_grad *g)
 {
     const tess_attention *a = &g->forward;
     TESS_TRY(tess_attention_check(a, g));
@@ -208,10 +208,4 @@ static tess_status attention_backward(tess_stream *stream, const tess_attention_
     context.scratch = scratch;
     tess_threads_run(stream->threads, backward_heads, &context, a->n_kv_heads, 1);
     return TESS_OK;
-}
-
-void tess_kernels_ref_attention(tess_kernels *k)
-{
-    k->attention_forward = attention_forward;
-    k->attention_backward = attention_backward;
 }

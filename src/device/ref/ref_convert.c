@@ -1,7 +1,7 @@
 /* Converts values to another dtype, rounded to nearest even. */
 #include "device/ref/ref_impl.h"
 
-static tess_status convert(tess_stream *s, const tess_convert_args *a)
+tess_status tess_ref_convert(tess_stream *s, const tess_convert_args *a)
 {
     (void)s;
     TESS_TRY(tess_check_convert(a->from, a->to));
@@ -12,9 +12,4 @@ static tess_status convert(tess_stream *s, const tess_convert_args *a)
     for (int64_t i = 0; i < a->n; i++)
         tess_put_float(a->y, a->to, (size_t)i, tess_get_float(a->x, a->from, (size_t)i));
     return TESS_OK;
-}
-
-void tess_ref_convert(tess_kernels *k)
-{
-    k->convert = convert;
 }

@@ -13,7 +13,7 @@ static void copy_loop(void *context, int64_t begin, int64_t end, int worker)
         memcpy((char *)a->y + i * a->y_stride, (const char *)a->x + i * a->x_stride, (size_t)a->row_bytes);
 }
 
-static tess_status copy_rows(tess_stream *s, const tess_copy_rows_args *a)
+tess_status tess_ref_copy_rows(tess_stream *s, const tess_copy_rows_args *a)
 {
     tess_threads_run(s->threads, copy_loop, (void *)a, a->n, tess_loop_grain(a->row_bytes));
     return TESS_OK;
@@ -27,24 +27,17 @@ static void gather_loop(void *context, int64_t begin, int64_t end, int worker)
         memcpy((char *)a->y + i * a->row_bytes, (const char *)a->x + a->index[i] * a->row_bytes, (size_t)a->row_bytes);
 }
 
-static tess_status gather_rows(tess_stream *s, const tess_gather_rows_args *a)
+tess_status tess_ref_gather_rows(tess_stream *s, const tess_gather_rows_args *a)
 {
     tess_threads_run(s->threads, gather_loop, (void *)a, a->n, tess_loop_grain(a->row_bytes));
     return TESS_OK;
 }
 
-static tess_status exact_sum(tess_stream *s, const tess_exact_sum_args *a)
+tess_status tess_ref_exact_sum(tess_stream *s, const tess_exact_sum_args *a)
 {
     (void)s;
     for (int64_t i = 0; i < a->n; i++)
         tess_exact_add(a->sum, a->negate ? -(double)a->x[i] : (double)a->x[i]);
     tess_exact_normalize(a->sum);
     return TESS_OK;
-}
-
-void tess_ref_copy_rows(tess_kernels *k)
-{
-    k->copy_rows = copy_rows;
-    k->gather_rows = gather_rows;
-    k->exact_sum = exact_sum;
 }

@@ -121,7 +121,7 @@ static void cross_entropy_row(const tess_cross_entropy *a, int64_t r, float *log
     ref_put(a->dlogits, r * a->ldd + a->targets[r], gradient_at_target(&g, at_target), a->dtype);
 }
 
-static tess_status cross_entropy(tess_stream *s, const tess_cross_entropy *a)
+tess_status tess_ref_cross_entropy(tess_stream *s, const tess_cross_entropy *a)
 {
     (void)s;
     TESS_TRY(tess_check_cross_entropy(a));
@@ -138,9 +138,4 @@ static tess_status cross_entropy(tess_stream *s, const tess_cross_entropy *a)
             a->entropy[r] = entropy;
     }
     return TESS_OK;
-}
-
-void tess_ref_cross_entropy(tess_kernels *k)
-{
-    k->cross_entropy = cross_entropy;
 }

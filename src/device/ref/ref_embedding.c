@@ -2,7 +2,7 @@
  * ascending. */
 #include "device/ref/ref_impl.h"
 
-static tess_status embedding_forward(tess_stream *s, const tess_embedding_args *a)
+tess_status tess_ref_embedding_forward(tess_stream *s, const tess_embedding_args *a)
 {
     (void)s;
     TESS_TRY(tess_check_dtype("embedding", a->dtype));
@@ -16,7 +16,7 @@ static tess_status embedding_forward(tess_stream *s, const tess_embedding_args *
     return TESS_OK;
 }
 
-static tess_status embedding_backward(tess_stream *s, const tess_embedding_grad_args *a)
+tess_status tess_ref_embedding_backward(tess_stream *s, const tess_embedding_grad_args *a)
 {
     (void)s;
     TESS_TRY(tess_check_dtype("embedding backward", a->dtype));
@@ -26,10 +26,4 @@ static tess_status embedding_backward(tess_stream *s, const tess_embedding_grad_
         for (int64_t i = 0; i < a->C; i++)
             a->dtable[a->ids[t] * a->C + i] += ref_get(a->dout, t * a->C + i, a->dtype);
     return TESS_OK;
-}
-
-void tess_ref_embedding(tess_kernels *k)
-{
-    k->embedding_forward = embedding_forward;
-    k->embedding_backward = embedding_backward;
 }

@@ -23,7 +23,7 @@ static void round_block(const tess_round_fp8_args *a, int64_t at, int64_t to, in
     }
 }
 
-static tess_status round_fp8(tess_stream *s, const tess_round_fp8_args *a)
+tess_status tess_ref_round_fp8(tess_stream *s, const tess_round_fp8_args *a)
 {
     (void)s;
     TESS_TRY(tess_check_dtype("round_fp8", a->dtype));
@@ -73,23 +73,16 @@ static int64_t rows_of_grain(int64_t C)
     return C < GRAIN ? GRAIN / (C + 1) + 1 : 1;
 }
 
-static tess_status fp8_encode(tess_stream *s, const tess_fp8_encode_args *a)
+tess_status tess_ref_fp8_encode(tess_stream *s, const tess_fp8_encode_args *a)
 {
     TESS_TRY(tess_check_dtype("fp8_encode", a->dtype));
     tess_threads_run(s->threads, encode_rows, (void *)(uintptr_t)a, a->rows, rows_of_grain(a->C));
     return TESS_OK;
 }
 
-static tess_status fp8_decode(tess_stream *s, const tess_fp8_decode_args *a)
+tess_status tess_ref_fp8_decode(tess_stream *s, const tess_fp8_decode_args *a)
 {
     TESS_TRY(tess_check_dtype("fp8_decode", a->dtype));
     tess_threads_run(s->threads, decode_rows, (void *)(uintptr_t)a, a->rows, rows_of_grain(a->C));
     return TESS_OK;
-}
-
-void tess_ref_fp8(tess_kernels *k)
-{
-    k->round_fp8 = round_fp8;
-    k->fp8_encode = fp8_encode;
-    k->fp8_decode = fp8_decode;
 }

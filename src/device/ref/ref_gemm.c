@@ -53,14 +53,9 @@ static void gemm_rows(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-static tess_status gemm_ref(tess_stream *s, const tess_gemm *g)
+tess_status tess_ref_gemm(tess_stream *s, const tess_gemm *g)
 {
     TESS_TRY(tess_gemm_check(g));
     tess_threads_run(s->threads, gemm_rows, (void *)g, g->m, 1);
     return TESS_OK;
-}
-
-void tess_kernels_ref_gemm(tess_kernels *k)
-{
-    k->gemm = gemm_ref;
 }

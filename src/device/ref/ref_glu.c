@@ -4,7 +4,7 @@
 #include "device/vmath.h"
 #include "device/activation.h"
 
-static tess_status glu_forward(tess_stream *s, const tess_glu_args *a)
+tess_status tess_ref_glu_forward(tess_stream *s, const tess_glu_args *a)
 {
     (void)s;
     TESS_TRY(tess_check_dtype("glu", a->dtype));
@@ -16,7 +16,7 @@ static tess_status glu_forward(tess_stream *s, const tess_glu_args *a)
     return TESS_OK;
 }
 
-static tess_status glu_backward(tess_stream *s, const tess_glu_grad_args *a)
+tess_status tess_ref_glu_backward(tess_stream *s, const tess_glu_grad_args *a)
 {
     (void)s;
     TESS_TRY(tess_check_dtype("glu backward", a->dtype));
@@ -32,7 +32,7 @@ static tess_status glu_backward(tess_stream *s, const tess_glu_grad_args *a)
     return TESS_OK;
 }
 
-static tess_status act_forward(tess_stream *s, const tess_act_args *a)
+tess_status tess_ref_act_forward(tess_stream *s, const tess_act_args *a)
 {
     (void)s;
     TESS_TRY(tess_check_dtype("activation", a->dtype));
@@ -41,7 +41,7 @@ static tess_status act_forward(tess_stream *s, const tess_act_args *a)
     return TESS_OK;
 }
 
-static tess_status act_backward(tess_stream *s, const tess_act_grad_args *a)
+tess_status tess_ref_act_backward(tess_stream *s, const tess_act_grad_args *a)
 {
     (void)s;
     TESS_TRY(tess_check_dtype("activation backward", a->dtype));
@@ -51,12 +51,4 @@ static tess_status act_backward(tess_stream *s, const tess_act_grad_args *a)
         ref_put(a->dx, i, ref_get(a->dy, i, a->dtype) * slope, a->dtype);
     }
     return TESS_OK;
-}
-
-void tess_ref_glu(tess_kernels *k)
-{
-    k->glu_forward = glu_forward;
-    k->glu_backward = glu_backward;
-    k->act_forward = act_forward;
-    k->act_backward = act_backward;
 }

@@ -32,17 +32,6 @@ static inline float ref_fold(float lane[TESS_ROW_LANES])
     return lane[0];
 }
 
-void tess_ref_norm(tess_kernels *k);
-void tess_ref_rope(tess_kernels *k);
-void tess_ref_glu(tess_kernels *k);
-void tess_ref_embedding(tess_kernels *k);
-void tess_ref_cross_entropy(tess_kernels *k);
-void tess_ref_adamw(tess_kernels *k);
-void tess_ref_convert(tess_kernels *k);
-void tess_ref_fp8(tess_kernels *k);
-void tess_ref_sums(tess_kernels *k);
 void tess_ref_moments(tess_kernels *k);
-void tess_ref_copy_rows(tess_kernels *k);
-void tess_ref_runs(tess_kernels *k);
 
 #endif

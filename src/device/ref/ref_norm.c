@@ -32,7 +32,7 @@ static const void *add_residual(const tess_norm_args *a)
     return a->h_out;
 }
 
-static tess_status rmsnorm_forward(tess_stream *s, const tess_norm_args *a)
+tess_status tess_ref_rmsnorm_forward(tess_stream *s, const tess_norm_args *a)
 {
     (void)s;
     TESS_TRY(tess_check_dtype("rmsnorm", a->dtype));
@@ -50,7 +50,7 @@ static tess_status rmsnorm_forward(tess_stream *s, const tess_norm_args *a)
     return TESS_OK;
 }
 
-static tess_status layernorm_forward(tess_stream *s, const tess_norm_args *a)
+tess_status tess_ref_layernorm_forward(tess_stream *s, const tess_norm_args *a)
 {
     (void)s;
     TESS_TRY(tess_check_dtype("layernorm", a->dtype));
@@ -125,7 +125,7 @@ static void backward(const tess_norm_grad_args *g)
         row_backward(g, t);
 }
 
-static tess_status rmsnorm_backward(tess_stream *s, const tess_norm_grad_args *a)
+tess_status tess_ref_rmsnorm_backward(tess_stream *s, const tess_norm_grad_args *a)
 {
     (void)s;
     TESS_TRY(tess_check_dtype("rmsnorm backward", a->dtype));
@@ -136,18 +136,10 @@ static tess_status rmsnorm_backward(tess_stream *s, const tess_norm_grad_args *a
     return TESS_OK;
 }
 
-static tess_status layernorm_backward(tess_stream *s, const tess_norm_grad_args *a)
+tess_status tess_ref_layernorm_backward(tess_stream *s, const tess_norm_grad_args *a)
 {
     (void)s;
     TESS_TRY(tess_check_dtype("layernorm backward", a->dtype));
     backward(a);
     return TESS_OK;
-}
-
-void tess_ref_norm(tess_kernels *k)
-{
-    k->rmsnorm_forward = rmsnorm_forward;
-    k->rmsnorm_backward = rmsnorm_backward;
-    k->layernorm_forward = layernorm_forward;
-    k->layernorm_backward = layernorm_backward;
 }

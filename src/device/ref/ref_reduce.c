@@ -3,7 +3,7 @@
 
 #include "device/ref/ref_impl.h"
 
-static tess_status add(tess_stream *s, const tess_add_args *a)
+tess_status tess_ref_add(tess_stream *s, const tess_add_args *a)
 {
     (void)s;
     TESS_TRY(tess_check_dtype("add", a->dtype));
@@ -12,7 +12,7 @@ static tess_status add(tess_stream *s, const tess_add_args *a)
     return TESS_OK;
 }
 
-static tess_status scale(tess_stream *s, const tess_scale_args *a)
+tess_status tess_ref_scale(tess_stream *s, const tess_scale_args *a)
 {
     (void)s;
     TESS_TRY(tess_check_dtype("scale", a->dtype));
@@ -21,7 +21,7 @@ static tess_status scale(tess_stream *s, const tess_scale_args *a)
     return TESS_OK;
 }
 
-static tess_status column_sum(tess_stream *s, const tess_column_sum_args *a)
+tess_status tess_ref_column_sum(tess_stream *s, const tess_column_sum_args *a)
 {
     (void)s;
     TESS_TRY(tess_check_dtype("column_sum", a->dtype));
@@ -123,14 +123,14 @@ tess_status tess_ref_reduce(tess_stream *s, const tess_reduction *r)
 }
 
 /* `streams` needs no further steps: other threads see an ordinary store. */
-static tess_status copy(tess_stream *s, const tess_copy_args *a)
+tess_status tess_ref_copy(tess_stream *s, const tess_copy_args *a)
 {
     (void)s;
     memcpy(a->to, a->from, (size_t)a->bytes);
     return TESS_OK;
 }
 
-static tess_status row_sumsq(tess_stream *s, const tess_row_sumsq_args *a)
+tess_status tess_ref_row_sumsq(tess_stream *s, const tess_row_sumsq_args *a)
 {
     (void)s;
     for (int64_t r = 0; r < a->rows; r++) {
@@ -144,14 +144,4 @@ static tess_status row_sumsq(tess_stream *s, const tess_row_sumsq_args *a)
         a->out[r] = lane[0];
     }
     return TESS_OK;
-}
-
-void tess_ref_sums(tess_kernels *k)
-{
-    k->add = add;
-    k->scale = scale;
-    k->column_sum = column_sum;
-    k->reduce = tess_ref_reduce;
-    k->copy = copy;
-    k->row_sumsq = row_sumsq;
 }

@@ -2,7 +2,7 @@
  * y d, y c + x d), where c and d are the cosine and sine for pos[t] and i. */
 #include "device/ref/ref_impl.h"
 
-static tess_status rope(tess_stream *s, const tess_rope_args *a)
+tess_status tess_ref_rope(tess_stream *s, const tess_rope_args *a)
 {
     (void)s;
     TESS_TRY(tess_check_dtype("rope", a->dtype));
@@ -19,9 +19,4 @@ static tess_status rope(tess_stream *s, const tess_rope_args *a)
         }
     }
     return TESS_OK;
-}
-
-void tess_ref_rope(tess_kernels *k)
-{
-    k->rope = rope;
 }

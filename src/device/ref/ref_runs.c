@@ -12,7 +12,7 @@ static tess_status convert_run(tess_stream *s, const tess_value_run *run, tess_d
     return s->kernels->copy(s, &(tess_copy_args){.to = run->y, .from = run->x, .bytes = bytes});
 }
 
-static tess_status convert_runs(tess_stream *s, const tess_convert_runs_args *a)
+tess_status tess_ref_convert_runs(tess_stream *s, const tess_convert_runs_args *a)
 {
     TESS_TRY(tess_check_convert_runs(a->from, a->to));
     for (int64_t i = 0; i < a->n_runs; i++)
@@ -20,7 +20,7 @@ static tess_status convert_runs(tess_stream *s, const tess_convert_runs_args *a)
     return TESS_OK;
 }
 
-static tess_status reduce_runs(tess_stream *s, const tess_reduce_runs_args *a)
+tess_status tess_ref_reduce_runs(tess_stream *s, const tess_reduce_runs_args *a)
 {
     const tess_reduction *r = &a->of;
     const void *x[TESS_REDUCE_RUNS_INPUTS];
@@ -37,10 +37,4 @@ static tess_status reduce_runs(tess_stream *s, const tess_reduce_runs_args *a)
         TESS_TRY(s->kernels->reduce(s, &one));
     }
     return TESS_OK;
-}
-
-void tess_ref_runs(tess_kernels *k)
-{
-    k->convert_runs = convert_runs;
-    k->reduce_runs = reduce_runs;
 }

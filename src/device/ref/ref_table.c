@@ -1,5 +1,4 @@
 /* The table of reference kernels. */
-#include "device/finite.h"
 #include "device/ref/ref_impl.h"
 
 static double peak_loop(int64_t rounds)
@@ -15,22 +14,9 @@ static double peak_loop(int64_t rounds)
 
 void tess_kernels_ref(tess_kernels *k)
 {
-    tess_kernels_ref_gemm(k);
-    tess_kernels_gemm_fused(k);
-    tess_kernels_ref_attention(k);
-    tess_ref_norm(k);
-    tess_ref_rope(k);
-    tess_ref_glu(k);
-    tess_ref_embedding(k);
-    tess_ref_cross_entropy(k);
-    tess_ref_adamw(k);
-    tess_ref_convert(k);
-    tess_ref_fp8(k);
-    tess_ref_sums(k);
+#define FILL(name, ...) k->name = tess_ref_##name;
+    TESS_KERNEL_ROWS(FILL)
     tess_ref_moments(k);
-    tess_ref_copy_rows(k);
-    tess_ref_runs(k);
-    tess_kernels_finite(k);
     k->peak_f32 = peak_loop;
     k->peak_bf16 = peak_loop;
 }

@@ -2,14 +2,10 @@
  * one finds the chunk's largest element, the other computes exponentials relative to it. The exponentials are
  * stored, and scaled once the sum of the row is known, so each element needs only one exponential. If the gradient
  * is float32 they are stored in its place, otherwise in work space that stays in L2. The gradient of the entropy
- * also needs the logits again, so its rows always store exponentials in work space. Compiled once per instruction
- * set, by its table. */
-#ifndef TESS_DEVICE_CPU_CROSS_ENTROPY_VEC_H
-#define TESS_DEVICE_CPU_CROSS_ENTROPY_VEC_H
-
+ * also needs the logits again, so its rows always store exponentials in work space. */
 #include <math.h>
 
-#include "device/cpu/vec_typed.h"
+#include "device/cpu/vec_rows.h"
 #include "device/vmath.h"
 
 typedef struct cross_entropy_loop {
@@ -249,7 +245,7 @@ static void cross_entropy_part(void *context, int64_t begin, int64_t end, int wo
     }
 }
 
-static tess_status cross_entropy(tess_stream *s, const tess_cross_entropy *a)
+tess_status VEC_NAME(cross_entropy)(tess_stream *s, const tess_cross_entropy *a)
 {
     enum { LINE = 16, CHUNK_FLOATS = sizeof(softmax_chunk) / sizeof(float) };
     TESS_TRY(tess_check_cross_entropy(a));
@@ -262,5 +258,3 @@ static tess_status cross_entropy(tess_stream *s, const tess_cross_entropy *a)
     tess_threads_run(s->threads, cross_entropy_part, &l, a->n, tess_loop_grain(2 * a->V));
     return TESS_OK;
 }
-
-#endif

@@ -1,12 +1,9 @@
 /* Multiples of a tensor, and sums: of two tensors, of columns, of the same element of many inputs, and of the squares
- * of a row. Compiled once per instruction set, by its table. */
-#ifndef TESS_DEVICE_CPU_REDUCE_VEC_H
-#define TESS_DEVICE_CPU_REDUCE_VEC_H
-
+ * of a row. */
 #include <stdatomic.h>
 
 #include "device/cpu/stream_copy.h"
-#include "device/cpu/vec_typed.h"
+#include "device/cpu/vec_rows.h"
 
 TESS_INLINE void add_part(const void *context, int64_t i, int64_t n)
 {
@@ -27,7 +24,7 @@ static void add_loop(void *context, int64_t begin, int64_t end, int worker)
         row_pairs(add_part, &(tess_add_args){.a = a.a, .b = a.b, .y = a.y, .dtype = TESS_BF16}, begin, end);
 }
 
-static tess_status add(tess_stream *s, const tess_add_args *a)
+tess_status VEC_NAME(add)(tess_stream *s, const tess_add_args *a)
 {
     TESS_TRY(tess_check_dtype("add", a->dtype));
     tess_threads_run(s->threads, add_loop, (void *)a, a->n, tess_loop_grain(0));
@@ -53,7 +50,7 @@ static void scale_loop(void *context, int64_t begin, int64_t end, int worker)
                   end);
 }
 
-static tess_status scale(tess_stream *s, const tess_scale_args *m)
+tess_status VEC_NAME(scale)(tess_stream *s, const tess_scale_args *m)
 {
     TESS_TRY(tess_check_dtype("scale", m->dtype));
     tess_threads_run(s->threads, scale_loop, (void *)m, m->n, tess_loop_grain(0));
@@ -103,7 +100,7 @@ static void column_loop(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-static tess_status column_sum(tess_stream *s, const tess_column_sum_args *c)
+tess_status VEC_NAME(column_sum)(tess_stream *s, const tess_column_sum_args *c)
 {
     TESS_TRY(tess_check_dtype("column_sum", c->dtype));
     tess_threads_run(s->threads, column_loop, (void *)c, c->C, 64 * tess_loop_grain(64 * c->T));
@@ -252,7 +249,7 @@ static void sum_loop(void *context, int64_t begin, int64_t end, int worker)
         atomic_store(&sums->bad, true);
 }
 
-static tess_status reduce(tess_stream *s, const tess_reduction *r)
+tess_status VEC_NAME(reduce)(tess_stream *s, const tess_reduction *r)
 {
     if (!tess_reduces_floats(r) || r->op == TESS_MAX || r->op == TESS_MIN)
         return tess_ref_reduce(s, r);
@@ -264,7 +261,7 @@ static tess_status reduce(tess_stream *s, const tess_reduction *r)
     return TESS_OK;
 }
 
-static tess_status copy(tess_stream *s, const tess_copy_args *a)
+tess_status VEC_NAME(copy)(tess_stream *s, const tess_copy_args *a)
 {
     (void)s;
     if (a->streams) {
@@ -310,10 +307,8 @@ static void sumsq_loop(void *context, int64_t begin, int64_t end, int worker)
         sumsq_rows(a, r, 1);
 }
 
-static tess_status row_sumsq(tess_stream *s, const tess_row_sumsq_args *a)
+tess_status VEC_NAME(row_sumsq)(tess_stream *s, const tess_row_sumsq_args *a)
 {
     tess_threads_run(s->threads, sumsq_loop, (void *)a, a->rows, tess_loop_grain(a->C));
     return TESS_OK;
 }
-
-#endif

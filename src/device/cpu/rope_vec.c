@@ -1,8 +1,5 @@
-/* Rotary position embedding. Compiled once per instruction set, by its table. */
-#ifndef TESS_DEVICE_CPU_ROPE_VEC_H
-#define TESS_DEVICE_CPU_ROPE_VEC_H
-
-#include "device/cpu/vec_typed.h"
+/* Rotary position embedding. */
+#include "device/cpu/vec_rows.h"
 
 /* Rotates elements i .. i+n of both halves of all heads of the row at `row`. An angle is loaded once for all heads. */
 TESS_INLINE void rope_heads(const tess_rope_args *a, int64_t row, int64_t angle, int64_t i, int64_t n, tess_dtype dtype)
@@ -41,11 +38,9 @@ static void rope_loop(void *context, int64_t begin, int64_t end, int worker)
         rope_rows(a, begin, end, TESS_BF16);
 }
 
-static tess_status rope(tess_stream *s, const tess_rope_args *a)
+tess_status VEC_NAME(rope)(tess_stream *s, const tess_rope_args *a)
 {
     TESS_TRY(tess_check_dtype("rope", a->dtype));
     tess_threads_run(s->threads, rope_loop, (void *)a, a->T, tess_loop_grain(a->n_heads * a->R));
     return TESS_OK;
 }
-
-#endif

@@ -1,9 +1,5 @@
-/* Gated and plain activations. A plain activation is computed as one long row. Compiled once per instruction set, by
- * its table. */
-#ifndef TESS_DEVICE_CPU_GLU_VEC_H
-#define TESS_DEVICE_CPU_GLU_VEC_H
-
-#include "device/cpu/vec_typed.h"
+/* Gated and plain activations. A plain activation is computed as one long row. */
+#include "device/cpu/vec_rows.h"
 #include "device/vmath.h"
 #include "device/activation.h"
 
@@ -99,7 +95,7 @@ static void act_loop(void *context, int64_t begin, int64_t end, int worker)
     glu_span(context, 0, begin, end);
 }
 
-static tess_status glu_forward(tess_stream *s, const tess_glu_args *c)
+tess_status VEC_NAME(glu_forward)(tess_stream *s, const tess_glu_args *c)
 {
     TESS_TRY(tess_check_dtype("glu", c->dtype));
     glu a = {.gate = c->gate, .up = c->up, .y = c->y, .stride = c->stride, .F = c->F, .act = c->act, .dtype = c->dtype};
@@ -107,7 +103,7 @@ static tess_status glu_forward(tess_stream *s, const tess_glu_args *c)
     return TESS_OK;
 }
 
-static tess_status glu_backward(tess_stream *s, const tess_glu_grad_args *c)
+tess_status VEC_NAME(glu_backward)(tess_stream *s, const tess_glu_grad_args *c)
 {
     TESS_TRY(tess_check_dtype("glu backward", c->dtype));
     glu a = {c->gate, c->up, c->dy, NULL, c->dgate, c->dup, c->stride, c->dstride, c->F, c->act, c->dtype};
@@ -115,7 +111,7 @@ static tess_status glu_backward(tess_stream *s, const tess_glu_grad_args *c)
     return TESS_OK;
 }
 
-static tess_status act_forward(tess_stream *s, const tess_act_args *c)
+tess_status VEC_NAME(act_forward)(tess_stream *s, const tess_act_args *c)
 {
     TESS_TRY(tess_check_dtype("activation", c->dtype));
     glu a = {.gate = c->x, .y = c->y, .act = c->act, .dtype = c->dtype};
@@ -123,12 +119,10 @@ static tess_status act_forward(tess_stream *s, const tess_act_args *c)
     return TESS_OK;
 }
 
-static tess_status act_backward(tess_stream *s, const tess_act_grad_args *c)
+tess_status VEC_NAME(act_backward)(tess_stream *s, const tess_act_grad_args *c)
 {
     TESS_TRY(tess_check_dtype("activation backward", c->dtype));
     glu a = {.gate = c->x, .dy = c->dy, .dgate = c->dx, .act = c->act, .dtype = c->dtype};
     tess_threads_run(s->threads, act_loop, &a, c->n, tess_loop_grain(0));
     return TESS_OK;
 }
-
-#endif

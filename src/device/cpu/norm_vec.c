@@ -1,10 +1,7 @@
-/* RMSNorm and LayerNorm, forward. Compiled once per instruction set, by its table. */
-#ifndef TESS_DEVICE_CPU_NORM_VEC_H
-#define TESS_DEVICE_CPU_NORM_VEC_H
-
+/* RMSNorm and LayerNorm, forward. */
 #include <math.h>
 
-#include "device/cpu/vec_typed.h"
+#include "device/cpu/vec_rows.h"
 
 typedef struct norm_row {
     const tess_norm_args *args;
@@ -106,18 +103,16 @@ static void layernorm_loop(void *context, int64_t begin, int64_t end, int worker
         norm_rows(a, begin, end, TESS_BF16, true);
 }
 
-static tess_status rmsnorm_forward(tess_stream *s, const tess_norm_args *a)
+tess_status VEC_NAME(rmsnorm_forward)(tess_stream *s, const tess_norm_args *a)
 {
     TESS_TRY(tess_check_dtype("rmsnorm", a->dtype));
     tess_threads_run(s->threads, rmsnorm_loop, (void *)a, a->T, tess_loop_grain(a->C));
     return TESS_OK;
 }
 
-static tess_status layernorm_forward(tess_stream *s, const tess_norm_args *a)
+tess_status VEC_NAME(layernorm_forward)(tess_stream *s, const tess_norm_args *a)
 {
     TESS_TRY(tess_check_dtype("layernorm", a->dtype));
     tess_threads_run(s->threads, layernorm_loop, (void *)a, a->T, tess_loop_grain(a->C));
     return TESS_OK;
 }
-
-#endif

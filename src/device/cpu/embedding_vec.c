@@ -1,9 +1,6 @@
 /* Token embedding. Forward is parallel over tokens. Backward is parallel over columns, so that one thread adds the
- * tokens of each element of the table, in ascending order. Compiled once per instruction set, by its table. */
-#ifndef TESS_DEVICE_CPU_EMBEDDING_VEC_H
-#define TESS_DEVICE_CPU_EMBEDDING_VEC_H
-
-#include "device/cpu/vec_typed.h"
+ * tokens of each element of the table, in ascending order. */
+#include "device/cpu/vec_rows.h"
 
 typedef struct embedding_row {
     const tess_embedding_args *args;
@@ -65,14 +62,14 @@ static void zero_loop(void *context, int64_t begin, int64_t end, int worker)
     memset((float *)context + begin, 0, (size_t)(end - begin) * sizeof(float));
 }
 
-static tess_status embedding_forward(tess_stream *s, const tess_embedding_args *e)
+tess_status VEC_NAME(embedding_forward)(tess_stream *s, const tess_embedding_args *e)
 {
     TESS_TRY(tess_check_dtype("embedding", e->dtype));
     tess_threads_run(s->threads, embedding_forward_loop, (void *)e, e->T, tess_loop_grain(e->C));
     return TESS_OK;
 }
 
-static tess_status embedding_backward(tess_stream *s, const tess_embedding_grad_args *e)
+tess_status VEC_NAME(embedding_backward)(tess_stream *s, const tess_embedding_grad_args *e)
 {
     TESS_TRY(tess_check_dtype("embedding backward", e->dtype));
     if (!e->accumulate)
@@ -80,5 +77,3 @@ static tess_status embedding_backward(tess_stream *s, const tess_embedding_grad_
     tess_threads_run(s->threads, embedding_backward_loop, (void *)e, e->C, 64 * tess_loop_grain(64 * e->T));
     return TESS_OK;
 }
-
-#endif

@@ -1,10 +1,7 @@
 /* RMSNorm and LayerNorm, backward. One pass over the rows writes dx and, for each block of TESS_NORM_BLOCK tokens,
  * partial sums of dw and db; a second pass adds the blocks. A thread computes whole blocks in the first pass and whole
- * columns in the second. Compiled once per instruction set, by its table. */
-#ifndef TESS_DEVICE_CPU_NORM_BACKWARD_VEC_H
-#define TESS_DEVICE_CPU_NORM_BACKWARD_VEC_H
-
-#include "device/cpu/vec_typed.h"
+ * columns in the second. */
+#include "device/cpu/vec_rows.h"
 
 typedef struct norm_grad {
     tess_norm_grad_args args;     /* mean NULL: RMSNorm */
@@ -143,16 +140,14 @@ static tess_status norm_backward(tess_stream *s, const tess_norm_grad_args *a, b
     return TESS_OK;
 }
 
-static tess_status rmsnorm_backward(tess_stream *s, const tess_norm_grad_args *a)
+tess_status VEC_NAME(rmsnorm_backward)(tess_stream *s, const tess_norm_grad_args *a)
 {
     TESS_TRY(tess_check_dtype("rmsnorm backward", a->dtype));
     return norm_backward(s, a, false);
 }
 
-static tess_status layernorm_backward(tess_stream *s, const tess_norm_grad_args *a)
+tess_status VEC_NAME(layernorm_backward)(tess_stream *s, const tess_norm_grad_args *a)
 {
     TESS_TRY(tess_check_dtype("layernorm backward", a->dtype));
     return norm_backward(s, a, true);
 }
-
-#endif

@@ -1,12 +1,9 @@
 /* AdamW. Reads p, m, v, g and writes p, m, v: 28 bytes per element, and 2 or 4 more for a copy of p. Memory bandwidth
  * is the limit. Recording the old values of a block takes 3 stores into L1, whose time is hidden by it. An alternative
  * is slower: copying 512 to 1024 elements of each array before a call without a record made an update take 1.05 to 1.2
- * times as long. Compiled once per instruction set, by its table. */
-#ifndef TESS_DEVICE_CPU_ADAMW_VEC_H
-#define TESS_DEVICE_CPU_ADAMW_VEC_H
-
+ * times as long. */
 #include "device/adamw.h"
-#include "device/cpu/vec_typed.h"
+#include "device/cpu/vec_rows.h"
 #include "device/undo.h"
 
 typedef struct adamw_call {
@@ -82,7 +79,7 @@ static void adamw_loop(void *context, int64_t begin, int64_t end, int worker)
         row_each(adamw_with_f16, &call, begin, end);
 }
 
-static tess_status adamw(tess_stream *s, const tess_adamw_update *u)
+tess_status VEC_NAME(adamw)(tess_stream *s, const tess_adamw_update *u)
 {
     TESS_TRY(tess_check_convert(TESS_F32, u->copy_dtype));
     adamw_call call = {*u, adamw_step_of(u)};
@@ -92,5 +89,3 @@ static tess_status adamw(tess_stream *s, const tess_adamw_update *u)
         tess_threads_run(s->threads, adamw_loop, &call, u->n, tess_loop_grain(0));
     return TESS_OK;
 }
-
-#endif

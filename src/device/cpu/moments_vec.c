@@ -1,10 +1,6 @@
 /* Converts moments of optimizers to the types that they are stored as, and back (device/moments.h). Look-ups in tables
- * are gathers, a block stays in the first cache, and Philox makes 128 numbers at a time. Compiled once per instruction
- * set, by its table. */
-#ifndef TESS_DEVICE_CPU_MOMENTS_VEC_H
-#define TESS_DEVICE_CPU_MOMENTS_VEC_H
-
-#include "device/cpu/vec_typed.h"
+ * are gathers, a block stays in the first cache, and Philox makes 128 numbers at a time. */
+#include "device/cpu/vec_rows.h"
 #include "device/moments.h"
 
 /* ---- 8 bits ---- */
@@ -47,7 +43,7 @@ TESS_INLINE void decode_part(const void *context, int64_t i, int64_t n)
     v_store(b->to + i, v_mul(v_look_up(b->map->value, v_load_u8(b->from + i, n)), v_set(b->most)), n);
 }
 
-static void encode_8bit(const tess_code_map *map, const float *x, int n, uint8_t *codes, float *most)
+void VEC_NAME(encode_8bit)(const tess_code_map *map, const float *x, int n, uint8_t *codes, float *most)
 {
     vec largest = v_set(0);
     for (int64_t i = 0; i < n; i += 16) {
@@ -59,7 +55,7 @@ static void encode_8bit(const tess_code_map *map, const float *x, int n, uint8_t
     row_each(encode_part, &block, 0, n);
 }
 
-static void decode_8bit(const tess_code_map *map, const uint8_t *codes, float most, int n, float *x)
+void VEC_NAME(decode_8bit)(const tess_code_map *map, const uint8_t *codes, float most, int n, float *x)
 {
     const coded_block block = {.map = map, .to = x, .from = codes, .most = most};
     row_each(decode_part, &block, 0, n);
@@ -115,7 +111,7 @@ TESS_INLINE void round_part(const void *context, int64_t i, int64_t n)
     v_store_bf16(r->y + i, v_select(v_equal(v_sub(x, x), v_set(0)), rounded, x), n);
 }
 
-static void round_randomly(const tess_moment_random *random, const float *x, int n, uint16_t *y)
+void VEC_NAME(round_randomly)(const tess_moment_random *random, const float *x, int n, uint16_t *y)
 {
     enum { MOST = ROUND_COUNTERS * NUMBERS };
     uint32_t words[MOST / 2];
@@ -130,5 +126,3 @@ static void round_randomly(const tess_moment_random *random, const float *x, int
         before = 0;
     }
 }
-
-#endif

@@ -1,8 +1,5 @@
-/* Rounds values through fp8, with a scale for each block of a row. Compiled once per instruction set, by its table. */
-#ifndef TESS_DEVICE_CPU_FP8_VEC_H
-#define TESS_DEVICE_CPU_FP8_VEC_H
-
-#include "device/cpu/vec_typed.h"
+/* Rounds values through fp8, with a scale for each block of a row. */
+#include "device/cpu/vec_rows.h"
 #include "device/fp8.h"
 
 TESS_INLINE vec fp8_magnitude(vec x)
@@ -64,11 +61,9 @@ static void fp8_loop(void *context, int64_t begin, int64_t end, int worker)
         fp8_rows(c, begin, end, TESS_E5M2, TESS_BF16);
 }
 
-static tess_status round_fp8(tess_stream *s, const tess_round_fp8_args *c)
+tess_status VEC_NAME(round_fp8)(tess_stream *s, const tess_round_fp8_args *c)
 {
     TESS_TRY(tess_check_dtype("round_fp8", c->dtype));
     tess_threads_run(s->threads, fp8_loop, (void *)c, c->rows, tess_loop_grain(c->C));
     return TESS_OK;
 }
-
-#endif

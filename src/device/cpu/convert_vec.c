@@ -1,8 +1,5 @@
-/* Conversions among float32, bfloat16 and float16. Compiled once per instruction set, by its table. */
-#ifndef TESS_DEVICE_CPU_CONVERT_VEC_H
-#define TESS_DEVICE_CPU_CONVERT_VEC_H
-
-#include "device/cpu/vec_typed.h"
+/* Conversions among float32, bfloat16 and float16. */
+#include "device/cpu/vec_rows.h"
 
 TESS_INLINE void convert_part(const void *context, int64_t i, int64_t n)
 {
@@ -40,11 +37,9 @@ static void convert_loop(void *context, int64_t begin, int64_t end, int worker)
         convert_span(c, begin, end, TESS_F16, TESS_BF16);
 }
 
-static tess_status convert(tess_stream *s, const tess_convert_args *c)
+tess_status VEC_NAME(convert)(tess_stream *s, const tess_convert_args *c)
 {
     TESS_TRY(tess_check_convert(c->from, c->to));
     tess_threads_run(s->threads, convert_loop, (void *)c, c->n, tess_loop_grain(0));
     return TESS_OK;
 }
-
-#endif
