@@ -2,40 +2,4 @@
 
 #include "base/core/option_rows.h"
 
-static const tess_option checkpoint[] = {
-    BOOL(checkpoint, enable, CALLS, "true", "save at intervals and when interrupted"),
-    PATH(checkpoint, folder, CALLS, "checkpoint", "folder of the checkpoints, inside job.dump_folder"),
-    INT(checkpoint, interval, CALLS, "500", 1, 1e12, "steps between saves"),
-    INT(checkpoint, keep_latest_k, CALLS, "2", 0, 1e6, "number of complete checkpoints to keep; 0: all"),
-    BOOL(checkpoint, resume, BITS, "true", "resume from the newest complete checkpoint in the folder"),
-    BOOL(checkpoint, host_local, CALLS, "false",
-         "each host has its own job.dump_folder, and stores the rows of its ranks there"),
-    BOOL(checkpoint, async, CALLS, "true",
-         "training waits only while its state is copied; another process writes the copy, which takes as much memory "
-         "again"),
-    CHOICE(checkpoint, weights_dtype, BITS, "float32", "bfloat16|float32",
-           "dtype of saved weights; bfloat16 is smaller, but a resumed run computes other bits"),
-    CHOICE(checkpoint, compress, CALLS, "none", "none|zstd", "compression of the data"),
-    BOOL(checkpoint, direct_io, NOTHING, "true", "write past the page cache where the file system can"),
-    CHOICE(checkpoint, on_error, CALLS, "warn", "warn|stop",
-           "reaction to a checkpoint that cannot be written: warn and continue, or end the run; a failure of the last "
-           "one always ends it"),
-    BOOL(checkpoint, memory_copies, CALLS, "false",
-         "ranks on one host keep their state in /dev/shm until the run is finished: the same command goes on from the "
-         "last step after whatever ended it"),
-    FLOAT(checkpoint, emergency_grace_s, CALLS, "120", 0, 1e6,
-          "seconds to finish the step and save after SIGTERM, SIGINT or SIGUSR1, until the ranks are killed; 0: never"),
-    INT(checkpoint, load_step, BITS, "-1", -1, 1e12,
-        "resume from this step, and set newer checkpoints aside; -1: the newest"),
-    CHOICE(checkpoint, on_damage, BITS, "stop", "stop|previous",
-           "if the checkpoint to resume from is damaged: stop and name the previous one, or resume from that"),
-    LIST(checkpoint, exclude_from_loading, BITS,
-         "parts that are not loaded and restart: optimizer, lr_scheduler, data, or names of tensors with * and ?"),
-    PATH(
-        checkpoint, initial_load_path, BITS, "",
-        "checkpoint or model of any format (docs/checkpoint-formats.md) to start from while this run has no checkpoint "
-        "of its own"),
-    BOOL(checkpoint, initial_load_model_only, BITS, "true",
-         "load only the weights from initial_load_path; false: continue as that run would (Tessera's checkpoints)"),
-};
-const tess_option_section tess_section_checkpoint = SECTION("checkpoint", "saving and resuming", checkpoint);
+SECTION(checkpoint, "saving and resuming", TESS_CHECKPOINT_OPTIONS);

@@ -5,21 +5,66 @@
 #include "base/core/options.h"
 #include "tessera/mesh.h"
 
+/* clang-format off */
+#define TESS_PARALLELISM_OPTIONS(OPTION)                                                                               \
+    OPTION(DEGREE, parallelism, data_parallel_replicate_degree, "dp_replicate", "-1", -1, 65536,                       \
+           "number of replicas of the sharded model; -1: 1; with hybrid: what the shard degree leaves, or one on "     \
+           "each host")                                                                                                \
+    OPTION(DEGREE, parallelism, data_parallel_shard_degree, "dp_shard", "-1", -1, 65536,                               \
+           "number of ranks that share one copy of the model; -1: all ranks, divided by the number of replicas")       \
+    OPTION(                                                                                                            \
+        INT, parallelism, fsdp_reshard_after_forward, CALLS, "1", 0, 65536,                                            \
+        "1: free gathered parameters after forward; 0: keep them until backward; n divides the shard degree: each "    \
+        "rank keeps 1/n, gathered in backward over n ranks (a host that has all n keeps one shared copy instead)")     \
+    OPTION(INT, parallelism, fsdp_prefetch, CALLS, "1", 0, 64,                                                         \
+           "number of FSDP units gathered before they are used")                                                       \
+    OPTION(INT, parallelism, fsdp_unit_blocks, LAYOUT, "1", 1, 1 << 20,                                                \
+           "merge neighbouring layers into FSDP units of at least this many layers")                                   \
+    OPTION(BYTES, parallelism, fsdp_unit_bytes, LAYOUT, "0", 0, 1LL << 50,                                             \
+           "merge neighbouring layers into FSDP units of at least this many bytes of gathered parameters, such as "    \
+           "25MiB")                                                                                                    \
+    OPTION(BOOL, parallelism, fsdp_unit_mixed, LAYOUT, "false",                                                        \
+           "allow the embedding and the head to be merged with layers")                                                \
+    /* tess_strategy */                                                                                                \
+    OPTION(CHOICE, parallelism, shard_strategy, LAYOUT, "full", "none|zero1|zero2|full|hybrid",                        \
+           "state that ranks share; none: nothing (DDP); zero1: optimizer state; zero2: also gradients; full: also "   \
+           "parameters; hybrid: full within replicas")                                                                 \
+    OPTION(DEGREE, parallelism, tensor_parallel_degree, "tp", "1", 1, 4096,                                            \
+           "number of ranks that share every layer, each with some of its heads, channels and columns of tables")      \
+    OPTION(BOOL, parallelism, enable_sequence_parallel, CALLS, "true",                                                 \
+           "ranks that share layers also share the stream between layers, each with some of its rows; false: each "    \
+           "has all rows")                                                                                             \
+    OPTION(BOOL, parallelism, enable_async_tensor_parallel, NOTHING, "false",                                          \
+           "accepted for torchtitan's configurations; changes nothing, because exchanges are one copy into shared "    \
+           "memory")                                                                                                   \
+    OPTION(DEGREE, parallelism, pipeline_parallel_degree, "pp", "1", 1, 4096,                                          \
+           "number of stages that the layers are divided into; each stage has its own ranks")                          \
+    /* tess_pipeline_kind */                                                                                           \
+    OPTION(CHOICE_ALSO, parallelism, pipeline_parallel_schedule, LAYOUT, "1f1b",                                       \
+           "gpipe|1f1b|interleaved|zb_h1|zbv|dualpipev", "GPipe|1F1B|Interleaved1F1B||ZBVZeroBubble|DualPipeV",        \
+           "order of forwards and backwards; the last four give a rank several stages or split the backward")          \
+    OPTION(PATH, parallelism, pipeline_parallel_schedule_csv, CALLS, "",                                               \
+           "CSV file with another order: a row for each rank, cells such as 0F3 (stage, one of F, B, I, W, "           \
+           "micro-batch); pipeline_parallel_schedule then only decides which rank has which stage")                    \
+    OPTION(INT, parallelism, pipeline_parallel_layers_per_stage, LAYOUT, "0", 0, 65536,                                \
+           "layers in each stage, which determines how many stages a rank has; 0: the schedule's 1 or 2")              \
+    OPTION(                                                                                                            \
+        INT, parallelism, pipeline_parallel_first_stage_less_layers, LAYOUT, "-1", -1, 65536,                          \
+        "cost of the embedding, in layers, when layers are divided into stages; -1: estimated from its operations")    \
+    OPTION(INT, parallelism, pipeline_parallel_last_stage_less_layers, LAYOUT, "-1", -1, 65536,                        \
+           "cost of the head, in layers, when layers are divided into stages; -1: estimated from its operations")      \
+    OPTION(LIST, parallelism, pipeline_parallel_split_points, LAYOUT,                                                  \
+           "first layer of each stage but the first, such as layers.4, in place of a division by cost")                \
+    OPTION(LIST, parallelism, rank_order, LAYOUT,                                                                      \
+           "rank at each place of the mesh: ranks and ranges such as 0-3 or 0-6:2; or the order in which axes "        \
+           "vary, such as tp-pp-dp; empty: tp-dp-pp, the fastest axis first")                                          \
+    /* 1 + the number of an axis; 0: none */                                                                           \
+    OPTION(CHOICE, parallelism, inside_hosts, LAYOUT, "none", "none" TESS_AXIS_ROWS(AXIS_CHOICE),                      \
+           "axis whose groups must each be on one host: ranks are reordered if they are not")
+/* clang-format on */
+
 typedef struct tess_parallelism_section {
-    int64_t data_parallel_replicate_degree, data_parallel_shard_degree;
-    int64_t fsdp_reshard_after_forward, fsdp_prefetch;
-    int64_t fsdp_unit_blocks, fsdp_unit_bytes;
-    bool fsdp_unit_mixed;
-    int shard_strategy; /* tess_strategy */
-    int64_t tensor_parallel_degree;
-    bool enable_sequence_parallel, enable_async_tensor_parallel;
-    int64_t pipeline_parallel_degree, pipeline_parallel_layers_per_stage;
-    int64_t pipeline_parallel_first_stage_less_layers, pipeline_parallel_last_stage_less_layers;
-    int pipeline_parallel_schedule; /* tess_pipeline_kind */
-    char pipeline_parallel_schedule_csv[TESS_TEXT_SIZE];
-    tess_text_list pipeline_parallel_split_points;
-    tess_text_list rank_order;
-    int inside_hosts; /* 1 + the number of an axis; 0: none */
+    TESS_PARALLELISM_OPTIONS(TESS_OPTION_FIELD)
 } tess_parallelism_section;
 
 extern const tess_option_section tess_section_parallelism;

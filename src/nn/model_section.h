@@ -4,28 +4,66 @@
 
 #include "base/core/options.h"
 
+/* clang-format off */
+#define TESS_MODEL_OPTIONS(OPTION)                                                                                     \
+    OPTION(PATH, model, config, BITS, "", "config.json of a model to start from random weights")                       \
+    OPTION(PATH, model, path, BITS, "",                                                                                \
+           "folder with config.json and weights to start from: Hugging Face's, or a checkpoint of any format")         \
+    /* tess_precision */                                                                                               \
+    OPTION(CHOICE, model, save_dtype, CALLS, "bfloat16", "bfloat16|float32",                                           \
+           "dtype of the model written at the end")                                                                    \
+    OPTION(INT, model, max_length, BITS, "0", 0, 1 << 27,                                                              \
+           "largest position; dynamic RoPE scaling depends on it; 0: the model's own")                                 \
+    OPTION(                                                                                                            \
+        INT, model, sum_leaves, BITS, "1", 1, 64,                                                                      \
+        "number of leaves in the summation tree over the feed-forward channels; part of the model, a power of two")
+/* clang-format on */
+
 typedef struct tess_model_section {
-    char config[TESS_TEXT_SIZE];
-    char path[TESS_TEXT_SIZE];
-    int save_dtype; /* tess_precision */
-    int64_t max_length, sum_leaves;
+    TESS_MODEL_OPTIONS(TESS_OPTION_FIELD)
     bool value_head; /* no key: the task's check sets it */
 } tess_model_section;
 
+/* clang-format off */
+#define TESS_LORA_OPTIONS(OPTION)                                                                                      \
+    OPTION(INT, lora, rank, BITS, "0", 0, 65536,                                                                       \
+           "train an adapter of this rank and nothing else; 0: the model itself")                                      \
+    OPTION(FLOAT, lora, alpha, BITS, "0", 0, 1e6, "the adapter's output is scaled by alpha / rank; 0: by 1")           \
+    OPTION(LIST, lora, targets, BITS,                                                                                  \
+           "linear maps that have an adapter: names or ends of names (q_proj), or all-linear; empty: all-linear")      \
+    OPTION(BOOL, lora, use_rslora, BITS, "false", "scale the adapter's output by alpha / sqrt(rank)")                  \
+    OPTION(FLOAT, lora, dropout, BITS, "0", 0, 1, "dropout of the adapter, as in PEFT; only 0 is supported")           \
+    OPTION(PATH, lora, path, BITS, "",                                                                                 \
+           "folder with an adapter to start from, as PEFT or an earlier run wrote it; its settings replace the "       \
+           "other options of lora")
+/* clang-format on */
+
 typedef struct tess_lora_section {
-    char path[TESS_TEXT_SIZE];
-    int64_t rank;
-    double alpha, dropout;
-    bool use_rslora;
-    tess_text_list targets;
+    TESS_LORA_OPTIONS(TESS_OPTION_FIELD)
 } tess_lora_section;
 
+/* clang-format off */
+#define TESS_ACTIVATION_CHECKPOINT_OPTIONS(OPTION)                                                                     \
+    /* tess_recompute */                                                                                               \
+    OPTION(                                                                                                            \
+        CHOICE, activation_checkpoint, mode, CALLS, "none", "none|full|every_n|selective",                             \
+        "layers that recompute their forward in backward instead of keeping activations; selective: parts of it")      \
+    OPTION(INT, activation_checkpoint, every_n, CALLS, "2", 1, 65536,                                                  \
+           "distance of the layers that recompute in mode every_n: layers 0, n, 2n, ...")                              \
+    /* see tess_activation_groups */                                                                                   \
+    OPTION(LIST, activation_checkpoint, recompute, CALLS,                                                              \
+           "parts of a layer that selective recomputes, of feed_forward, attention_inputs, residual, attention; "      \
+           "empty: all that budget asks for")                                                                          \
+    OPTION(BYTES, activation_checkpoint, budget, CALLS, "0", 0, INT64_MAX,                                             \
+           "bytes of activations of a rank with selective, such as 2GiB; as little is recomputed as they allow; 0: "   \
+           "all of recompute is")                                                                                      \
+    OPTION(BOOL, activation_checkpoint, partition, CALLS, "false",                                                     \
+           "each of the ranks that share layers keeps only its rows of the input of a layer that recomputes; "         \
+           "always so with parallelism.enable_sequence_parallel")
+/* clang-format on */
+
 typedef struct tess_activation_checkpoint_section {
-    int mode; /* tess_recompute */
-    int64_t every_n;
-    tess_text_list recompute; /* see tess_activation_groups */
-    int64_t budget;
-    bool partition;
+    TESS_ACTIVATION_CHECKPOINT_OPTIONS(TESS_OPTION_FIELD)
 } tess_activation_checkpoint_section;
 
 /* TESS_E_INVALID: neither model.config nor model.path is set, or both are. */

@@ -1,6 +1,6 @@
-/* Rows of a section's table. A section NAME has the struct `tess_NAME_section`. ROW(NAME, FIELD, EFFECT, ...)
- * derives the key "NAME.FIELD" and the field's offset from the same name, so a key and its field cannot differ. The
- * row's effect is TESS_EFFECT_EFFECT. Only files that contain such tables include this header. */
+/* Rows of a section's table, from the list of its options (TESS_OPTION_FIELD). A section NAME has the struct
+ * `tess_NAME_section`. ROW(NAME, FIELD, EFFECT, ...) derives the key "NAME.FIELD" and the field's offset from the same
+ * name. The row's effect is TESS_EFFECT_EFFECT. Only files that define sections include this header. */
 #ifndef TESS_BASE_CORE_OPTION_ROWS_H
 #define TESS_BASE_CORE_OPTION_ROWS_H
 
@@ -31,13 +31,21 @@
     ROW(section_, field_, effect_, TESS_OPTION_BYTES, .fallback = fallback_, .least = min_, .most = max_, .help = help_)
 #define FLOAT(section_, field_, effect_, fallback_, min_, max_, help_) \
     ROW(section_, field_, effect_, TESS_OPTION_FLOAT, .fallback = fallback_, .min = min_, .max = max_, .help = help_)
+#define URL(section_, field_, effect_, fallback_, help_) \
+    ROW(section_, field_, effect_, TESS_OPTION_TEXT, .fallback = fallback_, .is_url = true, .help = help_)
 #define CHOICE(section_, field_, effect_, fallback_, choices_, help_) \
     ROW(section_, field_, effect_, TESS_OPTION_CHOICE, .fallback = fallback_, .choices = choices_, .help = help_)
 
-/* The section whose options are the array `rows_`. */
-#define SECTION(name_, help_, rows_)                                                                     \
-    {                                                                                                    \
-        .name = name_, .help = help_, .rows = rows_, .n_rows = (int)(sizeof(rows_) / sizeof((rows_)[0])) \
-    }
+/* A choice that other programs have by other names, in the same order. */
+#define CHOICE_ALSO(section_, field_, effect_, fallback_, choices_, also_, help_)                                 \
+    ROW(section_, field_, effect_, TESS_OPTION_CHOICE, .fallback = fallback_, .choices = choices_, .also = also_, \
+        .help = help_)
+
+/* Defines the section tess_section_NAME, whose options are the list `options_`. */
+#define OPTION(type_, ...) type_(__VA_ARGS__),
+#define SECTION(name_, help_, options_)                    \
+    static const tess_option name_[] = {options_(OPTION)}; \
+    const tess_option_section tess_section_##name_ = {     \
+        .name = #name_, .help = help_, .rows = name_, .n_rows = (int)(sizeof(name_) / sizeof(name_[0]))}
 
 #endif

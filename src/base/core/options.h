@@ -48,7 +48,23 @@ typedef struct tess_option {
     const char *help;                                     /* one line; states the unit where it could be in doubt */
 } tess_option;
 
-/* The options of one struct, defined next to it. No two rows have the same field. */
+/* The options of a section are one list of OPTION(TYPE, SECTION, FIELD, EFFECT, ...), where TYPE and what follows it
+ * are a row's macro of base/core/option_rows.h. This is the field that an option has in the section's struct. */
+#define TESS_OPTION_FIELD(type_, section_, field_, ...) TESS_FIELD_##type_(field_)
+#define TESS_FIELD_BOOL(field_) bool field_;
+#define TESS_FIELD_INT(field_) int64_t field_;
+#define TESS_FIELD_DEGREE(field_) int64_t field_;
+#define TESS_FIELD_BYTES(field_) int64_t field_;
+#define TESS_FIELD_FLOAT(field_) double field_;
+#define TESS_FIELD_CHOICE(field_) int field_;
+#define TESS_FIELD_CHOICE_ALSO(field_) int field_;
+#define TESS_FIELD_TEXT(field_) char field_[TESS_TEXT_SIZE];
+#define TESS_FIELD_PATH(field_) char field_[TESS_TEXT_SIZE];
+#define TESS_FIELD_URL(field_) char field_[TESS_TEXT_SIZE];
+#define TESS_FIELD_LIST(field_) tess_text_list field_;
+#define TESS_FIELD_PATHS(field_) tess_text_list field_;
+
+/* The options of one struct. No two rows have the same field. */
 typedef struct tess_option_section {
     const char *name; /* "training" */
     const char *help;

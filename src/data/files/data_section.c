@@ -2,37 +2,6 @@
 
 #include "base/core/option_rows.h"
 
-static const tess_option tokenizer[] = {
-    PATH(tokenizer, path, BITS, "",
-         "tokenizer.json, or a folder with it or with vocab.json and merges.txt; empty: model.path's, or train a new "
-         "one"),
-    INT(tokenizer, vocab_size, BITS, "0", 0, 1e6,
-        "size of the byte-level BPE to train on the data when there is no tokenizer; 0: the model's vocab_size"),
-};
-const tess_option_section tess_section_tokenizer = SECTION("tokenizer", "text to ids", tokenizer);
+SECTION(tokenizer, "text to ids", TESS_TOKENIZER_OPTIONS);
 
-static const tess_option data[] = {
-    PATHS(data, files, BITS,
-          "text, JSON lines or arrays with a document in each record, or shards of token ids; patterns such as "
-          "web/*.bin; a name with a comma in quotes: '\"a,b.txt\",c.txt'"),
-    LIST(data, weights, BITS, "share of training rows for each entry of data.files; empty: all entries are one text"),
-    CHOICE(data, format, BITS, "auto", "auto|text|uint16|uint32",
-           "content of a .bin file that does not record its format: uint16: token ids as nanoGPT writes them; auto: "
-           "refused"),
-    INT(data, end_token, BITS, "-1", -1, 1 << 22,
-        "id that ends each document in shards of llm.c or nanoGPT; -1: the eos_token of the tokenizer, or else of "
-        "config.json"),
-    TEXT(data, text_key, BITS, "text", "member of each JSON record that holds the document"),
-    TEXT(data, prompt_key, BITS, "prompt",
-         "member of a record that holds its prompt, in records without data.text_key; only the completion is trained "
-         "on"),
-    TEXT(data, completion_key, BITS, "completion", "member of a record that holds the completion of its prompt"),
-    PATH(data, chat_template, BITS, "",
-         "chat template for lines with messages: a .jinja file or a model's folder; empty: the one in model.path"),
-    CHOICE(data, split, BITS, "auto", "auto|true|false",
-           "continue a document that does not fit in a row in the next row; auto: texts do, completions do not"),
-    BOOL(data, shuffle, BITS, "true", "visit the rows of an epoch in a random order"),
-    CHOICE(data, add_bos, BITS, "auto", "auto|true|false",
-           "begin each document with the bos token; auto: if the tokenizer's template (post_processor) does"),
-};
-const tess_option_section tess_section_data = SECTION("data", "the text to train on", data);
+SECTION(data, "the text to train on", TESS_DATA_OPTIONS);

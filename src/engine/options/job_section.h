@@ -15,12 +15,24 @@ typedef enum tess_device_choice {
 /* AUTO: what the environment's TESSERA_SHARDS names, else what shards.h finds. */
 typedef enum tess_shards_choice { TESS_SHARDS_AUTO, TESS_SHARDS_HOST, TESS_SHARDS_DEVICE } tess_shards_choice;
 
+/* clang-format off */
+#define TESS_JOB_OPTIONS(OPTION)                                                                                       \
+    OPTION(PATH, job, dump_folder, CALLS, "out", "folder for everything that the run writes")                          \
+    OPTION(TEXT, job, description, NOTHING, "", "a line for people, shown when the run starts")                        \
+    /* tess_device_choice */                                                                                           \
+    OPTION(CHOICE, job, device, LAYOUT_AND_BITS, "auto", "auto|cpu|far|cuda",                                          \
+           "device that computes the model; auto: cpu; cuda: NVIDIA GPUs (docs/gpu.md); far: the CPU behind a "        \
+           "queue, to find errors that a GPU would show")                                                              \
+    /* tess_shards_choice */                                                                                           \
+    OPTION(CHOICE, job, shards, LAYOUT, "auto", "auto|host|device",                                                    \
+           "memory that holds weights, gradients and moments; auto: the GPU's, if they fit and all options work "      \
+           "there, else the host's (docs/gpu.md)")                                                                     \
+    OPTION(BOOL, job, ignore_memory, NOTHING, "false",                                                                 \
+           "start even if the available memory does not seem to suffice")
+/* clang-format on */
+
 typedef struct tess_job_section {
-    char dump_folder[TESS_TEXT_SIZE];
-    char description[TESS_TEXT_SIZE];
-    int device; /* tess_device_choice */
-    int shards; /* tess_shards_choice */
-    bool ignore_memory;
+    TESS_JOB_OPTIONS(TESS_OPTION_FIELD)
 } tess_job_section;
 
 extern const tess_option_section tess_section_job;

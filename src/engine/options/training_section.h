@@ -16,16 +16,57 @@ typedef enum tess_precision {
 /* The codes of tess_param_desc, in their order. */
 typedef enum tess_gather_form { TESS_GATHER_VALUES, TESS_GATHER_FP8 } tess_gather_form;
 
+/* clang-format off */
+#define TESS_TRAINING_OPTIONS(OPTION)                                                                                  \
+    OPTION(INT, training, steps, BITS, "1000", 1, 1e12, "number of optimizer steps")                                   \
+    OPTION(INT, training, local_batch_size, LAYOUT_AND_BITS, "8", 1, 65536,                                            \
+           "rows of a micro-batch; each micro-batch is one leaf of the tree that sums gradients")                      \
+    OPTION(INT, training, global_batch_size, LAYOUT_AND_BITS, "0", 0, 1e9,                                             \
+           "rows of a step over all ranks; 0: as many as the run began with, which was local_batch_size times its "    \
+           "ranks")                                                                                                    \
+    OPTION(INT, training, passes, LAYOUT_AND_BITS, "1", 1, 65536,                                                      \
+           "number of parts in which a micro-batch runs, one after the other; saves activations, but a rank holds "    \
+           "gradients of the whole model")                                                                             \
+    OPTION(INT, training, seq_len, BITS, "512", 2, 1048576, "number of tokens in a row")                               \
+    OPTION(FLOAT, training, max_norm, BITS, "1.0", 0, 1e30, "clip gradients to this global norm; 0: never")            \
+    OPTION(FLOAT, training, max_value, LAYOUT_AND_BITS, "0", 0, 1e30,                                                  \
+           "clip each element of a gradient to this magnitude, after training.max_norm; 0: never")                     \
+    /* tess_precision */                                                                                               \
+    OPTION(CHOICE, training, mixed_precision_param, LAYOUT_AND_BITS, "bfloat16",                                       \
+           "bfloat16|float32|float16|float8_e4m3|auto",                                                                \
+           "dtype of gathered parameters and activations; float16: with training.loss_scale=0; not float8_e4m3; "      \
+           "auto: bfloat16 where all ranks multiply it in hardware, else float32")                                     \
+    OPTION(BOOL, training, fp8, BITS, "false",                                                                         \
+           "emulate FP8 in linear layers (inputs and weights E4M3, gradients E5M2); not faster")                       \
+    /* tess_gather_form */                                                                                             \
+    OPTION(CHOICE, training, gather, CALLS, "values", "values|fp8",                                                    \
+           "form in which weights of layers are gathered; fp8: those of training.fp8 as E4M3, a byte each, with "      \
+           "the same bits")                                                                                            \
+    /* tess_precision */                                                                                               \
+    OPTION(CHOICE, training, mixed_precision_reduce, LAYOUT_AND_BITS, "float32", "bfloat16|float32|float16",           \
+           "dtype in which gradients are sent to the rank that owns them; float16: with training.loss_scale=0")        \
+    OPTION(FLOAT, training, loss_scale, BITS, "1", 0, 0x1p60,                                                          \
+           "factor of gradients while they are summed, a power of two; 0: adapted during the run, as "                 \
+           "torch.amp.GradScaler does")                                                                                \
+    OPTION(FLOAT, training, loss_scale_init, BITS, "65536", 0x1p-40, 0x1p60,                                           \
+           "first scale if training.loss_scale is 0")                                                                  \
+    OPTION(INT, training, loss_scale_interval, BITS, "2000", 1, 1e12,                                                  \
+           "steps in a row with finite gradients after which the scale doubles, if training.loss_scale is 0")          \
+    OPTION(INT, training, loss_scale_hysteresis, BITS, "1", 1, 1e9,                                                    \
+           "the scale is halved at the N-th skipped step since it last grew, if training.loss_scale is 0; 1: as "      \
+           "torch, 2: as DeepSpeed")                                                                                   \
+    OPTION(                                                                                                            \
+        BOOL, training, loss_scale_in_a_row, BITS, "false",                                                            \
+        "loss_scale_hysteresis counts only steps that are skipped in a row (consecutive_hysteresis of DeepSpeed)")     \
+    OPTION(FLOAT, training, loss_scale_min, BITS, "0", 0, 0x1p60,                                                      \
+           "smallest scale, if training.loss_scale is 0; a step that overflows with it ends the run; 0: 2^-40")        \
+    OPTION(INT, training, threads, NOTHING, "0", 0, 1024, "compute threads of a rank; 0: cores divided by ranks")      \
+    OPTION(LIST, training, freeze, BITS,                                                                               \
+           "parameters that do not train: names or their first words, with *, ? and [0-9]: model.layers.[0-3]")
+/* clang-format on */
+
 typedef struct tess_training_section {
-    int64_t steps, local_batch_size, global_batch_size, passes, seq_len, threads;
-    double max_norm, max_value, loss_scale, loss_scale_init;
-    double loss_scale_min;
-    int64_t loss_scale_interval, loss_scale_hysteresis;
-    bool loss_scale_in_a_row;
-    int mixed_precision_param, mixed_precision_reduce; /* tess_precision */
-    bool fp8;
-    int gather; /* tess_gather_form */
-    tess_text_list freeze;
+    TESS_TRAINING_OPTIONS(TESS_OPTION_FIELD)
 } tess_training_section;
 
 /* The dtype of a tess_precision that is chosen. */

@@ -2,45 +2,4 @@
 
 #include "base/core/option_rows.h"
 
-static const tess_option reward[] = {
-    TEXT(reward, kind, BITS, "exact",
-         "how answers are graded: exact, number, boxed, regex, format, countdown, signs, f1, length, overlong, "
-         "command, http; several with weights: number:1,format:0.1"),
-    TEXT(reward, regex, BITS, "", "pattern (PCRE2) that kind regex searches for in an answer"),
-    TEXT(reward, format, BITS, "", "pattern (PCRE2) that kind format compares with a whole answer"),
-    BOOL(reward, number_fallback, BITS, "false", "kind number takes the last number of an answer that has no ####"),
-    PATHS(reward, command, BITS, "words of the program that grades answers of kind command, a line of JSON each"),
-    ROW(reward, url, BITS, TESS_OPTION_TEXT, .fallback = "", .is_url = true,
-        .help = "address to which kind http posts prompt, response and label"),
-    PATH(reward, header_file, NOTHING, "",
-         "file of headers for each request of kind http, a line each, such as Authorization: Bearer KEY"),
-    LIST(reward, header_env, NOTHING, "names of variables that hold headers for each request of kind http"),
-    INT(reward, workers, NOTHING, "2", 1, 1024,
-        "number of processes (command) or requests (http) of a rank at the same time"),
-    INT(reward, in_flight, NOTHING, "1", 1, 65536,
-        "number of answers that a process of kind command gets before it replies"),
-    FLOAT(reward, timeout_s, NOTHING, "30", 0.01, 86400, "seconds after which grading an answer counts as failed"),
-    FLOAT(reward, start_s, NOTHING, "30", 0, 86400, "seconds more for the first reply of a process of kind command"),
-    INT(reward, retries, NOTHING, "3", -1, 100,
-        "further attempts to grade an answer by command or http after an exit, a timeout or a lost connection; 0: "
-        "none"),
-    FLOAT(reward, max_failures, CALLS, "0.1", 0, 1,
-          "share of a rollout's gradings, over all ranks, that may fail before the run ends; those count as no reward"),
-    BYTES(reward, max_answer_bytes, BITS, "65536", 64, 1e9, "largest reply of command or http, in bytes"),
-    BYTES(reward, max_memory_bytes, NOTHING, "8589934592", 0, 1e15,
-          "address space of a process of kind command, in bytes"),
-    INT(reward, max_cpu_s, NOTHING, "0", 0, 1e9,
-        "processor time of a process of kind command, in seconds; 0: no limit"),
-    INT(reward, max_processes, NOTHING, "1024", 1, 1e6,
-        "number of processes that a grader of kind command may have (root is not limited)"),
-    CHOICE(reward, sandbox, NOTHING, "none", "none|bwrap",
-           "sandbox of kind command; bwrap: no network, and no file of the host can be written"),
-    PATHS(
-        reward, readable, NOTHING,
-        "files and folders that the sandbox shows from /home, /root, /run, /tmp and /var/tmp, which are empty inside"),
-    LIST(reward, env, NOTHING,
-         "names of variables that a program of kind command gets in addition to PATH, HOME and LANG"),
-    TEXT(reward, user, NOTHING, "",
-         "user that a program of kind command runs as, by name or number; needs root; empty: the user of the run"),
-};
-const tess_option_section tess_section_reward = SECTION("reward", "how they are graded", reward);
+SECTION(reward, "how they are graded", TESS_REWARD_OPTIONS);

@@ -4,11 +4,19 @@
 
 #include "base/core/options.h"
 
+/* clang-format off */
+#define TESS_METRICS_OPTIONS(OPTION)                                                                                   \
+    OPTION(INT, metrics, log_freq, CALLS, "10", 1, 1e9, "steps between log lines")                                     \
+    OPTION(BOOL, metrics, enable_tensorboard, NOTHING, "true", "write TensorBoard event files")                        \
+    OPTION(INT, metrics, pipeline_timeline, CALLS, "0", 0, 1e9,                                                        \
+           "steps between pictures of when each stage worked, in the log and in pipeline/ of job.dump_folder; 0: "     \
+           "none")                                                                                                     \
+    OPTION(PATH, metrics, tensorboard_folder, NOTHING, "tb",                                                           \
+           "folder of the TensorBoard files, inside job.dump_folder")
+/* clang-format on */
+
 typedef struct tess_metrics_section {
-    int64_t log_freq;
-    int64_t pipeline_timeline;
-    bool enable_tensorboard;
-    char tensorboard_folder[TESS_TEXT_SIZE];
+    TESS_METRICS_OPTIONS(TESS_OPTION_FIELD)
 } tess_metrics_section;
 
 extern const tess_option_section tess_section_metrics;
