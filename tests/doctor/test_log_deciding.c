@@ -59,6 +59,72 @@ static const struct {
      "iter 7: loss 2.2\niter 8: loss 2.1\nTraceback (most recent call last):\n  File \"/x/t.py\", line 7, in "
      "<module>\nKeyboardInterrupt\n"},
     {"none", "only what follows from one", "[rank1]: KeyboardInterrupt\n"},
+    /* errors that their program passes over are no cause where an exception follows that nobody caught */
+    {"cuda-out-of-memory", "rank 1",
+     "Couldn't connect: 429 Client Error: Too Many Requests for url: https://h.example/m.\n"
+     "Will try to load from local cache.\n"
+     "[rank1]: Traceback (most recent call last):\n[rank1]:   File \"/x/t.py\", line 7, in main\n"
+     "[rank1]: torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"},
+    {"hub-limit", "h.example",
+     "Traceback (most recent call last):\n  File \"/x/t.py\", line 7, in main\n"
+     "HTTPError: 429 Client Error: Too Many Requests for url: https://h.example/m\n"},
+    {"cuda-out-of-memory", "TP0",
+     "[2025-01-10 11:00:01 TP0] Skipping import of extensions: /v/odd.so: undefined symbol: _Z3oddv\n"
+     "[2025-01-10 11:00:02 TP0] Scheduler hit an exception: Traceback (most recent call last):\n"
+     "  File \"/x/t.py\", line 7, in main\n"
+     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"},
+    {"python-own-check", "(assert n > 0)",
+     "Traceback (most recent call last):\n  File \"/x/t.py\", line 7, in main\n    assert n > 0\nAssertionError\n"
+     "Traceback (most recent call last):\n  File \"/v/multiprocessing/resource_tracker.py\", line 9, in main\n"
+     "    cache.remove(name)\nKeyError: '/mp-7'\nKilled\n"},
+    /* the later one of two exceptions of one type says it in words */
+    {"python-name-missing", "'no limits for odd'",
+     "Traceback (most recent call last):\n  File \"/x/t.py\", line 7, in get\n    raise KeyError(key)\n"
+     "KeyError: <odd.Model at 0x7f>\n\n"
+     "The above exception was the direct cause of the following exception:\n\n"
+     "Traceback (most recent call last):\n  File \"/x/t.py\", line 9, in main\n    raise KeyError(text) from e\n"
+     "KeyError: 'no limits for odd'\n"},
+    {"python-name-missing", "'a'",
+     "Traceback (most recent call last):\n  File \"/x/t.py\", line 7, in get\n    raise KeyError(key)\nKeyError: "
+     "'a'\n\n"
+     "The above exception was the direct cause of the following exception:\n\n"
+     "Traceback (most recent call last):\n  File \"/x/t.py\", line 9, in main\n    raise E(text) from e\n"
+     "ValueError: get failed\n"},
+    /* the process stands on a later line of the error */
+    {"cuda-device-assert", "rank 3: ",
+     "/x/Odd.cu:7: f: block: [0,0,0], thread: [1,0,0] Assertion `i < n` failed.\n"
+     "[rank3]: RuntimeError: CUDA error: device-side assert triggered\n"},
+    {"python-own-check", "actor Odd.run on 192.0.2.3 (pid 31)",
+     "  File \"/x/w.py\", line 7, in run\n    assert n > 0\nAssertionError\n"
+     "Traceback (most recent call last):\n  File \"/x/d.py\", line 9, in main\n"
+     "ray.exceptions.RayTaskError(AssertionError): ray::Odd.run() (pid=31, ip=192.0.2.3)\n"
+     "  File \"/x/w.py\", line 7, in run\n    assert n > 0\nAssertionError\n"},
+    {"native-exception", "rank 7 on x1c0s1b0n0.c.example",
+     "terminate called after throwing an instance of 'std::invalid_argument'\n  what():  stoul\n"
+     "x1c0s1b0n0.c.example: rank 7 exited with code 134\nx1c0s1b0n0.c.example: rank 9 died from signal 15\n"},
+    {"slurm-cancelled", "job 77 on node-7",
+     "slurmstepd: error: *** JOB 77 ON node-7 CANCELLED AT 2025-01-10T11:00:01 ***\n"},
+    /* prefixes */
+    {"python-module-missing", "container odd_engine",
+     "odd_engine  | [2025-01-10 11:00:02 TP0] Scheduler hit an exception: Traceback (most recent call last):\n"
+     "odd_engine  |   File \"/x/t.py\", line 7, in main\n"
+     "odd_engine  | ModuleNotFoundError: No module named 'odd'\n"},
+    {"python-exception-quoted", "ValueError: signal only works",
+     "stub.cc:366] \"Failed to start: ValueError: signal only works in the main thread\n\n\"\n"},
+    {"python-module-missing", "TP7",
+     "[2025-01-10 11:00:02 TP7] Scheduler hit an exception: Traceback (most recent call last):\n"
+     "  File \"/v/odd/model_config.py\", line 7, in __init__\n    load(name)\n  File \"/v/odd/s3.py\", line 9, in "
+     "load\n"
+     "ModuleNotFoundError: No module named 'odd3'\n"},
+    {"none", "no fault is shown",
+     "Traceback (most recent call last):\n  File \"/v/locks.py\", line 7, in wait\n"
+     "asyncio.exceptions.CancelledError: Cancelled by cancel scope 7f\n"},
+    {"probabilities-not-finite", "NaN",
+     "/x/native/cuda/MultinomialKernel.cu:7: f: block: [0,0,0], thread: [1,0,0] Assertion `c[n - 1] > 0` failed.\n"
+     "RuntimeError: CUDA error: device-side assert triggered\n"},
+    {"pals-host-unreachable", "x4c7s6b0n0.c.example",
+     "ping failed on x4c6s4b0n0: Couldn't forward RPC ping(24) to child x4c7s6b0n0.c.example: Resource temporarily "
+     "unavailable\n"},
     /* several parties, and what only follows */
     {"dataloader-shm", "31, 32",
      "ERROR: bus error in worker. This might be caused by insufficient shared memory (shm).\n"

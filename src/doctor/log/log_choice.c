@@ -122,11 +122,24 @@ static bool is_late_failure(const tess_survey *s, const log_match *match)
            !log_who_has(&first, match->who.ranks[0]);
 }
 
+/* Whether the program says that it goes on after the error, and an exception with an entry of its own came later. */
+static bool is_passed_over(const tess_survey *s, int entry)
+{
+    const log_match *match = &s->matches[entry];
+    for (int i = 0; match->is_tried && !match->is_exception && i < tess_knowledge_n(s->knowledge); i++) {
+        const tess_log_entry *known = tess_knowledge_at(s->knowledge, i);
+        if (known->role == TESS_LOG_CAUSE && !known->is_fallback && log_is_found(s, i) && !s->matches[i].is_tried &&
+            s->matches[i].last_is_exception && log_is_before(match, &s->matches[i]))
+            return true;
+    }
+    return false;
+}
+
 static bool is_effect(const tess_survey *s, int entry)
 {
     const log_match *match = &s->matches[entry];
-    return match->is_told || match->is_over || is_preceded(s, entry) || is_explained(s, entry) ||
-           is_late_failure(s, match) || is_after_timeout(s, match);
+    return match->is_told || is_passed_over(s, entry) || match->is_over || is_preceded(s, entry) ||
+           is_explained(s, entry) || is_late_failure(s, match) || is_after_timeout(s, match);
 }
 
 /* Returns the earliest effect, if possible one that no other entry explains; -1: there is none. */

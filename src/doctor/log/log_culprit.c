@@ -28,14 +28,13 @@ static bool is_about_process(const tess_survey *s, int cause, int entry)
 }
 
 /* Adds the process that other lines near the cause name. A launcher may print how a process ended on one line, and
- * which process it was on another. Lines that the cause explains also name the process, and so do effects if the
- * cause is a wrapper or fallback. Effects that another process reports do not count. */
+ * which process it was on another. Lines that the cause explains also name the process, and so do effects.
+ * Effects that another process reports do not count. */
 static void complete_by_launcher(const tess_survey *s, int cause, log_who *who)
 {
     const log_match *match = &s->matches[cause];
     const tess_log_entry *entry = tess_knowledge_at(s->knowledge, cause);
-    bool is_wrapper = entry->role == TESS_LOG_WRAPPER || entry->is_fallback;
-    bool ends_a_process = is_wrapper && !entry->by_reporter;
+    bool ends_a_process = !entry->by_reporter && !entry->by_host;
     for (int i = 0; i < tess_knowledge_n(s->knowledge) && who->n_ranks == 0 && who->host[0] == '\0'; i++) {
         const log_match *other = &s->matches[i];
         const tess_log_entry *known = tess_knowledge_at(s->knowledge, i);
@@ -65,29 +64,6 @@ static void complete_by_report(const tess_survey *s, int wrapper, log_who *who)
                 who->is_class = other->who.is_class;
             }
         }
-    }
-}
-
-/* Adds the rank that printed a later line of the cause, if the first line names no process and only one rank printed
- * such lines. */
-static void complete_by_later_lines(const tess_survey *s, int cause, log_who *who)
-{
-    const log_match *match = &s->matches[cause];
-    int found = -1;
-    const tess_log_entry *entry = tess_knowledge_at(s->knowledge, cause);
-    if (entry->role != TESS_LOG_CAUSE || entry->by_reporter || entry->by_host || match->ranks == NULL ||
-        log_who_is_known(who))
-        return;
-    for (int rank = 0; rank < s->n_ranks; rank++) {
-        if ((match->ranks[rank / 8] & 1 << rank % 8) == 0)
-            continue;
-        if (found >= 0)
-            return;
-        found = rank;
-    }
-    if (found >= 0) {
-        who->ranks[0] = found;
-        who->n_ranks = 1;
     }
 }
 
@@ -244,7 +220,6 @@ void log_find_culprit(const tess_survey *s, int cause, log_who *who, log_who *re
         complete_by_cut_trace(s, cause, reporter, who);
     if (!only_reports || !log_who_is_known(who))
         complete_by_launcher(s, cause, only_reports ? reporter : who);
-    complete_by_later_lines(s, cause, who);
     complete_by_places(s, who);
     complete_by_only_failure(s, cause, who);
     complete_by_named_failure(s, who);

@@ -167,10 +167,11 @@ typedef struct log_trace {
     enum { LOG_TRACE_CLOSED, LOG_TRACE_FRAMES, LOG_TRACE_MESSAGE } state;
     enum { LOG_CHAIN_NONE, LOG_CHAIN_DIRECT, LOG_CHAIN_HANDLING } chain; /* how this exception led to the next one */
     log_who speaker;
-    int64_t head, last, error; /* lines: of its beginning, of its last frame, and of the exception */
-    bool is_look_up;           /* the exception says that something does not exist, which programs often just try */
-    int64_t before;            /* line of the exception that led to this one; 0: none */
-    bool replaces;             /* the exception at `before` was only part of a look-up */
+    int64_t head, last, error;  /* lines: of its beginning, of its last frame, and of the exception */
+    bool is_look_up;            /* the exception says that something does not exist, which programs often just try */
+    int64_t before;             /* line of the exception that led to this one; 0: none */
+    bool replaces;              /* the exception at `before` was only part of a look-up, or of the same type */
+    uint64_t type, type_before; /* hash of the exception's type, and of that which directly caused it; 0: none */
     bool has_head;
     int indent;                              /* blanks before "Traceback"; -1: the log has lost its blanks */
     log_frame frames[LOG_TRACE_MOST_FRAMES]; /* the outermost frame and the innermost ones */

@@ -459,10 +459,13 @@ static int rank_in_label(const char *line, size_t size)
     return colon || bar ? rank : -1;
 }
 
-/* Whether compose named the container: its name ends with the number of the replica, "algo-1-X7YK_1", "trainer_1". */
+/* Whether compose named the container: its name ends with the number of the replica, "algo-1-X7YK_1", "trainer_1", or
+ * is in small letters and is padded, "engine  |". */
 static bool is_container(const char *text, size_t size)
 {
     size_t n = size;
+    if (size > 2 && strspn(text, "abcdefghijklmnopqrstuvwxyz_-") == size && strncmp(text + size, "  ", 2) == 0)
+        return true;
     while (n > 0 && isdigit((unsigned char)text[n - 1]))
         n--;
     if (size > 63 || n == size || n < 3 || (text[n - 1] != '_' && text[n - 1] != '-') || is_file(text, size))
@@ -545,11 +548,21 @@ static bool names_only_local_rank(const char *line, size_t size)
            memmem(line, size, "[rank", 5) == NULL;
 }
 
+/* Returns the offset after a number or time that a collector of logs puts before a bar, "132 | " or "|
+ * 2025-01-10T11:43:09Z | "; 0: the text has another form. */
+static size_t skip_column(const char *text)
+{
+    size_t begin = text[0] == '|' ? 1 + strspn(text + 1, " ") : 0;
+    size_t n = strspn(text + begin, "0123456789-:.,TZ+");
+    return n > 0 && isdigit((unsigned char)text[begin]) && strncmp(text + begin + n, " | ", 3) == 0 ? begin + n + 3 : 0;
+}
+
 log_who log_origin_of_line(const char *line, size_t size)
 {
     char head[LOG_HEAD + 1];
     log_who who = {.n_ranks = 0};
-    size_t n = copy_head(line, size, head, sizeof(head)), at = skip_time(head, n);
+    size_t n = copy_head(line, size, head, sizeof(head)), at = skip_time(head, n), blanks = strspn(head, " ");
+    at = at == 0 && skip_column(head + blanks) > 0 ? blanks + skip_column(head + blanks) : at;
     set_rank(&who, log_rank_of_line(head + at, n - at));
     who.is_local = who.n_ranks > 0 && names_only_local_rank(head + at, n - at);
     read_worker(head + at, n - at, &who);
@@ -610,15 +623,6 @@ static size_t skip_level(const char *text)
     return (size_t)n + 1 + (is_place ? word + 1 : 0);
 }
 
-/* Returns the offset after a number or time that a collector of logs puts before a bar, "132 | " or "|
- * 2025-01-10T11:43:09Z | "; 0: the text has another form. */
-static size_t skip_column(const char *text)
-{
-    size_t begin = text[0] == '|' ? 1 + strspn(text + 1, " ") : 0;
-    size_t n = strspn(text + begin, "0123456789-:.,TZ+");
-    return n > 0 && isdigit((unsigned char)text[begin]) && strncmp(text + begin + n, " | ", 3) == 0 ? begin + n + 3 : 0;
-}
-
 /* Returns the offset after "| ERROR | stderr | ", which follows a time, or after "[rank=1] || "; 0: neither. */
 static size_t skip_bars(const char *text, size_t size)
 {
@@ -660,16 +664,13 @@ size_t log_text_begin(const char *line, size_t size)
     char head[2 * LOG_HEAD + 1];
     size_t at = 0, n = copy_head(line, size, head, sizeof(head));
     for (int i = 0; i < MOST_PREFIXES; i++) {
-        size_t blanks = strspn(head + at, " ");
-        size_t next = skip_time(head + at + blanks, n - at - blanks);
-        next = next > 0 ? next : skip_glog(head + at + blanks, n - at - blanks);
-        next = next > 0 ? next : skip_level(head + at + blanks);
-        next = next > 0 ? next : skip_column(head + at + blanks);
-        next = next > 0 ? next : skip_bars(head + at + blanks, n - at - blanks);
-        next = next > 0 ? next : skip_bracket(head + at + blanks, n - at - blanks);
-        next = next > 0 ? next : skip_label(head + at + blanks, n - at - blanks);
-        next = next > 0 ? next : skip_tpu_worker(head + at + blanks);
-        if (next == 0 && blanks >= 2 && strncmp(head + at + blanks, "| ", 2) == 0)
+        size_t blanks = strspn(head + at, " "), left = n - at - blanks, next;
+        const char *text = head + at + blanks;
+        bool any = (next = skip_time(text, left)) > 0 || (next = skip_glog(text, left)) > 0 ||
+                   (next = skip_level(text)) > 0 || (next = skip_column(text)) > 0 ||
+                   (next = skip_bars(text, left)) > 0 || (next = skip_bracket(text, left)) > 0 ||
+                   (next = skip_label(text, left)) > 0 || (next = skip_tpu_worker(text)) > 0;
+        if (!any && blanks >= 2 && strncmp(text, "| ", 2) == 0)
             next = 2; /* the bar that Python draws before the members of an exception group */
         if (next == 0)
             break;

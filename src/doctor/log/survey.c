@@ -157,8 +157,8 @@ static void note_said_below(survey_reading *r, const tess_found *found)
     for (int i = 0; i < found->n_entries; i++) {
         const tess_log_entry *entry = tess_knowledge_at(r->survey->knowledge, found->entries[i].entry);
         bool is_launcher = entry->role == TESS_LOG_EFFECT && found->entries[i].names[TESS_NAME_TASK].text != NULL;
-        match->is_told |=
-            !found->entries[i].follows && !is_launcher && entry->role <= TESS_LOG_EFFECT && !entry->is_fallback;
+        match->is_told |= !found->entries[i].follows && !is_launcher && entry->role <= TESS_LOG_EFFECT &&
+                          !entry->is_fallback && !entry->is_quoting;
     }
 }
 

@@ -53,16 +53,13 @@ static bool is_same_time(const log_match *match, double time_s)
     return (time_s < 0) == (match->time_s < 0) && (time_s < 0 || fabs(time_s - match->time_s) < at_once_s);
 }
 
-/* Whether the line reports the same cause or wrapper as the entry's first line, at about the same time, for another
- * host. Without times, a launcher that names several hosts one after another has itself ended the later ones, so
- * these do not count. */
-static bool is_other_host(const survey_reading *r, int entry, const log_match *match, double time_s, uint64_t text_hash,
-                          const log_who *who)
+/* Whether the line reports the same cause or wrapper as the entry's first line for another host. Without times, a
+ * launcher that names several hosts one after another has itself ended the later ones, so these do not count. */
+static bool is_other_host(tess_log_role role, const log_match *match, bool same_text, const log_who *who)
 {
-    tess_log_role role = tess_knowledge_at(r->survey->knowledge, entry)->role;
-    bool is_same = role == TESS_LOG_CAUSE ||
-                   (role == TESS_LOG_WRAPPER && text_hash == match->text_hash && (!who->is_named || time_s >= 0));
-    return match->n_lines > 0 && is_same && is_same_time(match, time_s) && log_who_differs_in_host(&match->who, who);
+    bool is_same =
+        role == TESS_LOG_CAUSE || (role == TESS_LOG_WRAPPER && same_text && (!who->is_named || match->time_s >= 0));
+    return is_same && log_who_differs_in_host(&match->who, who);
 }
 
 /* Notes the processes that print a line at about the time of the first one. */
@@ -75,47 +72,22 @@ static void note_reporter(log_match *match, double time_s, const log_who *report
     }
 }
 
-/* Whether the line reports for another rank what the entry's first line reports, at about the same time. None of the
- * two is then known to have caused the other. */
-static bool is_at_once(const survey_reading *r, int entry, const log_match *match, double time_s, uint64_t text_hash,
-                       const log_who *who, const log_failure *failure)
+/* Whether the line reports for another rank what the entry's first line reports. None of the two is then known to have
+ * caused the other. */
+static bool is_at_once(tess_log_role role, const log_match *match, bool same_text, const log_who *who)
 {
-    bool same_text =
-        tess_knowledge_at(r->survey->knowledge, entry)->role == TESS_LOG_CAUSE || text_hash == match->text_hash;
-    return match->n_lines > 0 && is_same_time(match, time_s) && same_text && failure->rank < 0 && !who->is_named &&
-           !match->who.is_named && who->n_ranks > 0 && match->who.n_ranks > 0 && !who->is_local && !match->who.is_local;
-}
-
-/* Whether the line reports the same cause or wrapper as the entry's first line, at about the same time, for another
- * process. */
-static bool is_other_process(const survey_reading *r, int entry, const log_match *match, double time_s,
-                             uint64_t text_hash, const log_who *who)
-{
-    const tess_log_entry *known = tess_knowledge_at(r->survey->knowledge, entry);
-    tess_log_role role = known->role;
-    bool is_named = role == TESS_LOG_CAUSE && known->by_host; /* the process is then that of the text */
-    return match->n_lines > 0 && role <= TESS_LOG_WRAPPER && is_same_time(match, time_s) &&
-           (text_hash == match->text_hash || is_named) && log_who_differs_in_pid(&match->who, who);
-}
-
-/* Whether the line reports the same cause as the entry's first line, at about the same time, for another GPU of the
- * host. */
-static bool is_other_gpu(const survey_reading *r, int entry, const log_match *match, double time_s, uint64_t text_hash,
-                         const log_who *who)
-{
-    return match->n_lines > 0 && tess_knowledge_at(r->survey->knowledge, entry)->role == TESS_LOG_CAUSE &&
-           is_same_time(match, time_s) && text_hash == match->text_hash && log_who_differs_in_gpu(&match->who, who);
+    return (same_text || role == TESS_LOG_CAUSE) && !who->is_named && !match->who.is_named && who->n_ranks > 0 &&
+           match->who.n_ranks > 0 && !who->is_local && !match->who.is_local;
 }
 
 /* Whether two lines of a cause are about the same group of ranks: each names several ranks, and at least one rank is
  * in both. */
-static bool is_same_group(const survey_reading *r, int entry, const log_match *match, double time_s, const log_who *who)
+static bool is_same_group(tess_log_role role, const log_match *match, const log_who *who)
 {
     bool common = false;
     for (int i = 0; i < who->n_ranks; i++)
         common |= log_who_has(&match->who, who->ranks[i]);
-    return common && who->n_ranks > 1 && match->who.n_ranks > 1 && is_same_time(match, time_s) && who->is_named &&
-           tess_knowledge_at(r->survey->knowledge, entry)->role == TESS_LOG_CAUSE &&
+    return common && who->n_ranks > 1 && match->who.n_ranks > 1 && who->is_named && role == TESS_LOG_CAUSE &&
            strcmp(who->host, match->who.host) == 0 && strcmp(who->gpu, match->who.gpu) == 0;
 }
 
@@ -129,21 +101,26 @@ static bool is_next_process(const survey_reading *r, const log_match *match, int
 /* Adds a process or host that has the same error at the same time as the entry's first line. */
 typedef void (*join_fn)(log_who *who, const log_who *other);
 
-/* Returns how to add `who` to the match, or NULL if the line is not about another process at the same time. */
+/* Returns how to add `who` to the match, or NULL if the line is not about another process at about the same time. */
 static join_fn find_join(const survey_reading *r, int entry, const log_match *match, int64_t number, double time_s,
-                         uint64_t text_hash, const log_who *who, const log_failure *failure)
+                         bool same_text, const log_who *who, const log_failure *failure)
 {
-    if (is_same_group(r, entry, match, time_s, who))
+    const tess_log_entry *known = tess_knowledge_at(r->survey->knowledge, entry);
+    bool is_free = failure->rank<0, at_once = match->n_lines> 0 && is_same_time(match, time_s);
+    bool is_named = known->role == TESS_LOG_CAUSE && known->by_host; /* the process is then that of the text */
+    if (at_once && is_same_group(known->role, match, who))
         return log_who_join;
-    if (failure->rank < 0 && is_next_process(r, match, number, who))
+    if (is_free && is_next_process(r, match, number, who))
         return log_who_add_pids;
-    if (is_at_once(r, entry, match, time_s, text_hash, who, failure))
+    if (at_once && is_free && is_at_once(known->role, match, same_text, who))
         return log_who_join;
-    if (is_other_host(r, entry, match, time_s, text_hash, who))
+    if (at_once && is_other_host(known->role, match, same_text, who))
         return log_who_add_hosts;
-    if (failure->rank < 0 && is_other_gpu(r, entry, match, time_s, text_hash, who))
+    if (!at_once || !is_free || !(same_text || is_named) || known->role > TESS_LOG_WRAPPER)
+        return NULL;
+    if (same_text && known->role == TESS_LOG_CAUSE && log_who_differs_in_gpu(&match->who, who))
         return log_who_add_gpus;
-    return is_other_process(r, entry, match, time_s, text_hash, who) && failure->rank < 0 ? log_who_add_pids : NULL;
+    return log_who_differs_in_pid(&match->who, who) ? log_who_add_pids : NULL;
 }
 
 /* Whether a later list of missing ranks is shorter than the first list, because some of those ranks have come
@@ -158,6 +135,26 @@ static bool is_narrower(const survey_reading *r, int entry, const log_match *mat
         if (!log_who_has(&match->who, who->ranks[i]))
             return false;
     return true;
+}
+
+/* Completes the process of an entry whose first line names none, by a later line of the same error. A process without a
+ * rank may be one of several, so it only reports. */
+static void complete_by_later_line(const survey_reading *r, int entry, int64_t number, bool same_text,
+                                   const log_who *who)
+{
+    log_match *match = &r->survey->matches[entry];
+    tess_log_role role = tess_knowledge_at(r->survey->knowledge, entry)->role;
+    bool is_later = match->rank < 0 && match->who.n_ranks > 0 && !match->who.is_named; /* an earlier line named them */
+    if (role == TESS_LOG_CAUSE && is_later && who->n_ranks > 0 && !who->is_named &&
+        who->is_local == match->who.is_local)
+        log_who_join(&match->who, who);
+    if (role > TESS_LOG_WRAPPER || match->first.file != r->file || log_who_is_known(&match->who) ||
+        log_who_is_known(&match->reporter))
+        return;
+    if (same_text || (role == TESS_LOG_CAUSE && who->n_ranks > 0))
+        log_who_complete(&match->who, who);
+    else if (number - match->first.line <= LOG_MOST_QUOTED)
+        match->reporter = *who;
 }
 
 static void note_last_time(log_match *match, double time_s)
@@ -246,7 +243,8 @@ tess_status log_note_match(survey_reading *r, int entry, const char *line, size_
         return TESS_OK;
     }
     note_last_time(match, time_s);
-    join_fn join = match->is_over ? NULL : find_join(r, entry, match, number, time_s, text_hash, who, failure);
+    join_fn join =
+        match->is_over ? NULL : find_join(r, entry, match, number, time_s, text_hash == match->text_hash, who, failure);
     note_reporter(match, time_s, reporter);
     bool same_second = log_time_of_line(line, size) == floor(match->time_s); /* the line's time has no fraction */
     if (comes_first(match, r->file, same_second ? match->time_s : time_s, who, failure)) {
@@ -275,6 +273,8 @@ tess_status log_note_match(survey_reading *r, int entry, const char *line, size_
         match->who = *who;
     } else if (join != NULL) {
         join(&match->who, who);
+    } else if (!match->is_over) {
+        complete_by_later_line(r, entry, number, text_hash == match->text_hash, who);
     }
     if (is_same_time(match, time_s))
         log_who_add_peer(&match->who, who);

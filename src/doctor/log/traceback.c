@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/core/rng.h"
 #include "doctor/log/log_impl.h"
 #include "doctor/table/clean.h"
 
@@ -155,7 +156,8 @@ static log_trace *open_trace(log_traces *t, const log_who *speaker, int64_t numb
                          .last = number,
                          .indent = indent,
                          .before = before,
-                         .replaces = replaces};
+                         .replaces = replaces,
+                         .type_before = is_chained && trace->chain == LOG_CHAIN_DIRECT ? trace->type : 0};
     return trace;
 }
 
@@ -209,7 +211,10 @@ static bool is_look_up(const char *text, size_t size)
 
 static void end_frames(log_trace *trace, const char *text, size_t size, int64_t number)
 {
+    size_t n = log_exception_name(text, size);
     trace->is_look_up = is_look_up(text, size);
+    trace->type = n > 0 ? tess_hash_bytes(text, n, 1) : 0;
+    trace->replaces |= trace->type != 0 && trace->type == trace->type_before; /* it says the same in better words */
     trace->state = LOG_TRACE_MESSAGE;
     trace->error = number;
 }
