@@ -390,7 +390,8 @@ static void read_crash(const char *line, size_t size, log_who *who)
     size_t end = pid != 0 ? n + 1 + strspn(line + n + 1, "0123456789") : 0;
     bool is_ucx =
         end > 0 && isalpha((unsigned char)line[1]) && line[end] == ':' && isdigit((unsigned char)line[end + 1]);
-    if (pid == 0 || !(is_ucx || is_host(line + 1, n - 1)) || strchr("]: ", line[end]) == NULL)
+    if (pid == 0 || !(is_ucx || is_host(line + 1, n - 1)) || strchr("]: ", line[end]) == NULL ||
+        (line[end] == ']' && line[end + 1] != ' ')) /* "[node-a:3]text" names a rank */
         return;
     copy(who->host, sizeof(who->host), line + 1, n - 1);
     who->pid = pid;
