@@ -40,6 +40,7 @@ same "2 hosts x 2, layers shared inside hosts, stages between them" reference "$
     $stages=2
 same "2 + 1 ranks on 2 hosts, layers shared by all, MPICH" reference "$hosts" mpirun --mpich -np 3 "${train[@]}" $tp=3
 same "2 hosts x 2, stages inside hosts" reference "$hosts" mpirun -np 4 "${train[@]}" $stages=2 parallelism.inside_hosts=pp
+grep -q "pp stays inside a host" log && pass "they are inside" || fail "stages are not inside hosts: $(grep hosts log)"
 same "2 hosts x 2, layers shared between hosts" reference "$hosts" mpirun -np 4 "${train[@]}" $tp=2 \
     parallelism.rank_order=0-2:2,1-3:2
 same "2 + 1 ranks on 2 hosts, an order of ranks, MPICH" reference "$hosts" mpirun --mpich -np 3 "${train[@]}" \
