@@ -246,18 +246,22 @@ static tess_status open_tokenizer(samples_view *v, const char *journal)
     return TESS_OK;
 }
 
+static void free_view(samples_view *v)
+{
+    tess_tokenizer_destroy(&v->tokenizer);
+    tess_buffer_free(&v->prompt);
+    tess_buffer_free(&v->answer);
+    tess_buffer_free(&v->line);
+}
+
 static tess_status samples(tess_mem *mem, const char *folder, const samples_flags *flags)
 {
     char journal[1024];
-    int64_t *rollouts = NULL;
+    TESS_AUTO(tess_mem_drop) int64_t *rollouts = NULL;
     size_t n = 0;
     int chosen;
-    samples_view v = {.mem = mem,
-                      .flags = flags,
-                      .finish = ANY_FINISH,
-                      .prompt = {.mem = mem},
-                      .answer = {.mem = mem},
-                      .line = {.mem = mem}};
+    TESS_AUTO(free_view) samples_view v = {.mem = mem, .flags = flags, .finish = ANY_FINISH};
+    v.prompt.mem = v.answer.mem = v.line.mem = mem;
     if (flags->finish != NULL) {
         TESS_TRY_CTX(tess_options_choose("end of a sample", flags->finish, finishes, 4, &chosen), "--finish");
         v.finish = finish_of[chosen];
@@ -265,19 +269,10 @@ static tess_status samples(tess_mem *mem, const char *folder, const samples_flag
     TESS_TRY(tess_os_join(journal, sizeof(journal), folder, "rl"));
     TESS_CHECK(tess_os_is_dir(journal), TESS_E_NOT_FOUND,
                "%s: no such folder: name the job.dump_folder of a run of `tessera rl` that draws samples", journal);
-    tess_status status = rl_journal_rollouts(mem, journal, &rollouts, &n);
-    if (status == TESS_OK && n == 0)
-        status = TESS_FAIL(TESS_E_NOT_FOUND, "%s: no rollout yet", journal);
-    if (status == TESS_OK)
-        status = open_tokenizer(&v, journal);
-    if (status == TESS_OK)
-        status = show_all(&v, journal, rollouts, n);
-    tess_tokenizer_destroy(&v.tokenizer);
-    tess_buffer_free(&v.prompt);
-    tess_buffer_free(&v.answer);
-    tess_buffer_free(&v.line);
-    tess_mem_free(mem, rollouts);
-    return status;
+    TESS_TRY(rl_journal_rollouts(mem, journal, &rollouts, &n));
+    TESS_CHECK(n > 0, TESS_E_NOT_FOUND, "%s: no rollout yet", journal);
+    TESS_TRY(open_tokenizer(&v, journal));
+    return show_all(&v, journal, rollouts, n);
 }
 
 static int run(tess_mem *mem, int argc, char **argv)

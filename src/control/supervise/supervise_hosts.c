@@ -223,7 +223,7 @@ static tess_status start(void *self, const tess_slots *slots, char *const *words
 
 bool tess_supervise_hosts_reads(int argc, char **argv, tess_config *config)
 {
-    tess_mem *mem = NULL;
+    TESS_AUTO(tess_mem_destroy) tess_mem *mem = NULL;
     bool plain = argc >= 2 && strcmp(argv[0], "train") == 0;
     for (int i = 1; i < argc; i++)
         plain = plain && argv[i][0] != '-';
@@ -235,7 +235,6 @@ bool tess_supervise_hosts_reads(int argc, char **argv, tess_config *config)
     tess_status status = tess_config_load(mem, path, words, n_words, config);
     if (status == TESS_OK)
         tess_train_take_batch(mem, config);
-    tess_mem_destroy(&mem);
     tess_error_clear();
     return status == TESS_OK;
 }
@@ -261,14 +260,13 @@ static tess_status check_places(const tess_config *config, int n)
 /* Sets the global batch that all ranks have together in the configuration. */
 static tess_status fix_batch(const tess_config *config, int n_ranks, tess_config *with_batch)
 {
-    tess_config checked;
+    TESS_AUTO(tess_config_free) tess_config checked = {0};
     TESS_TRY(tess_config_copy(config, with_batch));
     TESS_TRY(tess_config_copy(config, &checked));
     if (tess_config_check_step(&checked, n_ranks) == TESS_OK)
         with_batch->training.global_batch_size = checked.training.global_batch_size;
     else /* the ranks check the batch again, and print what is wrong */
         with_batch->recovery.enable = false;
-    tess_config_free(&checked);
     tess_error_clear();
     return check_places(with_batch, n_ranks);
 }
@@ -297,20 +295,14 @@ static int supervise(launch_job *job, int argc, char **argv)
 
 int tess_supervise_hosts(tess_mpirun_job *hosts, const tess_config *config, int argc, char **argv)
 {
-    tess_mem *mem = NULL;
-    launch_job *job = NULL;
+    TESS_AUTO(tess_mem_destroy) tess_mem *mem = NULL;
+    TESS_AUTO(tess_mem_drop) launch_job *job = NULL;
     tess_status status = tess_mem_create(&mem);
     if (status == TESS_OK)
         status = TESS_NEW(mem, 1, "a job on several hosts", &job);
-    int code;
-    if (status == TESS_OK) {
-        job->hosts = hosts;
-        job->config = config;
-        code = supervise(job, argc, argv);
-    } else {
-        code = tess_exit_report(&hosts->reporter, status);
-    }
-    tess_mem_free(mem, job);
-    tess_mem_destroy(&mem);
-    return code;
+    if (status != TESS_OK)
+        return tess_exit_report(&hosts->reporter, status);
+    job->hosts = hosts;
+    job->config = config;
+    return supervise(job, argc, argv);
 }
