@@ -162,9 +162,9 @@ static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_be
         .folder = options->offload.folder, .fd = -1, .raw_fd = -1, .rounds = tess_bench_rounds(options, 3, 1)};
     TESS_CHECK(b.rounds <= MAX_ROUNDS, TESS_E_INVALID, "--repeat: at most %d", MAX_ROUNDS);
     TESS_TRY(tess_os_check_disk(b.folder, "--folder"));
-    TESS_CHECK(posix_memalign(&b.block, PAGE, RAW_BLOCK) == 0, TESS_E_NOMEM, "no memory to write from");
-    memset(b.block, 0x5a, RAW_BLOCK); /* not zeroes, because a disk that compresses them would look fast */
-    TESS_AUTO(tess_malloc_drop) void *block = b.block;
+    TESS_AUTO(tess_malloc_drop) void *block = NULL;
+    TESS_CHECK(posix_memalign(&block, PAGE, RAW_BLOCK) == 0, TESS_E_NOMEM, "no memory to write from");
+    b.block = memset(block, 0x5a, RAW_BLOCK); /* not zeroes, because a disk that compresses them would look fast */
     TESS_TRY(tess_bench_report_fact(report, "folder", "%s", b.folder));
     TESS_TRY(tess_bench_report_table(
         report, "transfers: medians; disk: O_DIRECT, 8 MiB at a time; an update's is reading, then writing",

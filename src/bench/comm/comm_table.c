@@ -106,8 +106,9 @@ tess_status comm_bench_table(comm_bench *b, tess_mem *mem, const char *title)
     snprintf(columns, sizeof(columns), "size[B], count, <time[us], <min[us], >algbw[GB/s], >busbw[GB/s], %s",
              b->setting->columns);
     TESS_TRY(tess_bench_report_table(b->report, title, columns));
-    TESS_TRY(TESS_NEW(mem, COMM_PLAN_SIZES, "timings", &b->samples));
-    TESS_AUTO(tess_mem_drop) void *samples = b->samples;
+    TESS_AUTO(tess_mem_drop) __typeof__(b->samples) samples = NULL;
+    TESS_TRY(TESS_NEW(mem, COMM_PLAN_SIZES, "timings", &samples));
+    b->samples = samples;
     for (int i = 0; i < n_ops; i++)
         for (int d = 0; d < (ops[i].sized ? 2 : 1); d++)
             if (is_measured(b, &ops[i]))
