@@ -15,18 +15,20 @@
 
 enum { ALIGNMENT = 64, HUGE_PAGE = 2 << 20, HUGE_BYTES = 4 << 20, DRY_BYTES = 64 << 10 };
 
-static const uint64_t block_magic = 0x7465737365726131u;
-static const uint64_t freed_magic = 0x6672656564626c6bu;
+static const uint32_t block_magic = 0x74657373u;
+static const uint32_t freed_magic = 0x66726565u;
 
-typedef struct block_header {
-    uint64_t magic;
-    tess_mem *mem;
+typedef struct tess_mem_block {
+    uint32_t magic;
+    uint16_t watch; /* the watch that counted the block (0: none) */
+    uint8_t name;   /* the index of the block's name in that watch */
+    uint8_t pool;
     size_t bytes;
-    void *base;          /* the address that malloc or mmap returned */
-    size_t mapped_bytes; /* 0: the block came from malloc */
-    tess_pool pool;
-    uint16_t watch, name; /* the watch that counted the block (0: none), and the index of its name there */
-    char padding[ALIGNMENT - 5 * 8 - 8];
+    void *base;                   /* the address that malloc or mmap returned */
+    size_t mapped_bytes;          /* 0: the block came from malloc */
+    tess_scope parts;             /* blocks that are freed with this one, and the tess_mem of all of them */
+    struct tess_mem_block *next;  /* the next block of the scope that this block is in */
+    struct tess_mem_block **link; /* the pointer in that scope to this block; NULL: the block is in no scope */
 } block_header;
 
 _Static_assert(sizeof(block_header) == ALIGNMENT, "the header keeps the block aligned");
@@ -127,7 +129,7 @@ static void watch_alloc(tess_mem *mem, block_header *header, const char *what)
     }
     mem->names[i].bytes += (int64_t)header->bytes;
     header->watch = mem->watch;
-    header->name = (uint16_t)i;
+    header->name = (uint8_t)i;
 }
 
 static void watch_free(tess_mem *mem, const block_header *header)
@@ -212,9 +214,9 @@ tess_status tess_mem_alloc(tess_mem *mem, tess_pool pool, size_t bytes, const ch
     TESS_CHECK(header != NULL, TESS_E_NOMEM, "cannot allocate %zu bytes for %s (pool %s, %zu bytes in use)%s", bytes,
                what, tess_pool_name(pool), tess_mem_stats(mem, pool).bytes, tess_os_address_space_hint(hint));
     header->magic = block_magic;
-    header->mem = mem;
+    header->parts.mem = mem;
     header->bytes = bytes;
-    header->pool = pool;
+    header->pool = (uint8_t)pool;
     pthread_mutex_lock(&mem->lock);
     add(mem, pool, (int64_t)bytes, 1);
     watch_alloc(mem, header, what);
@@ -231,6 +233,34 @@ tess_status tess_mem_alloc_array(tess_mem *mem, tess_pool pool, size_t n, size_t
     return tess_mem_alloc(mem, pool, bytes, what, out);
 }
 
+tess_status tess_scope_alloc(tess_scope *scope, tess_pool pool, size_t n, size_t size, const char *what, void **out)
+{
+    TESS_TRY(tess_mem_alloc_array(scope->mem, pool, n, size, what, out));
+    block_header *header = (block_header *)*out - 1;
+    pthread_mutex_lock(&scope->mem->lock);
+    header->next = scope->first;
+    header->link = &scope->first;
+    if (header->next != NULL)
+        header->next->link = &header->next;
+    scope->first = header;
+    pthread_mutex_unlock(&scope->mem->lock);
+    return TESS_OK;
+}
+
+tess_status tess_scope_make_room(tess_scope *scope, size_t n, size_t item_bytes, const char *what, size_t *room,
+                                 void *array)
+{
+    if (*room == 0)
+        TESS_TRY(tess_scope_alloc(scope, TESS_POOL_MISC, 0, item_bytes, what, array));
+    return tess_mem_make_room(scope->mem, TESS_POOL_MISC, n, item_bytes, what, room, array);
+}
+
+void tess_scope_end(tess_scope *scope)
+{
+    while (scope->first != NULL)
+        tess_mem_free(scope->mem, scope->first + 1);
+}
+
 static block_header *header_of(void *block)
 {
     block_header *header = (block_header *)block - 1;
@@ -239,13 +269,28 @@ static block_header *header_of(void *block)
     return header;
 }
 
+tess_scope *tess_scope_of(void *block)
+{
+    return &header_of(block)->parts;
+}
+
 tess_status tess_mem_grow(tess_mem *mem, tess_pool pool, size_t bytes, const char *what, void **ptr)
 {
     void *bigger;
     TESS_TRY(tess_mem_alloc(mem, pool, bytes, what, &bigger));
     if (*ptr != NULL) {
-        size_t old = header_of(*ptr)->bytes;
-        memcpy(bigger, *ptr, old < bytes ? old : bytes);
+        block_header *old = header_of(*ptr), *new = header_of(bigger);
+        if (old->parts.first != NULL)
+            __builtin_trap(); /* the parts would be freed here */
+        memcpy(bigger, *ptr, old->bytes < bytes ? old->bytes : bytes);
+        pthread_mutex_lock(&mem->lock);
+        if (old->link != NULL) { /* the new block enters the scope in front of the old one, which leaves it next */
+            new->next = old;
+            new->link = old->link;
+            *old->link = new;
+            old->link = &new->next;
+        }
+        pthread_mutex_unlock(&mem->lock);
         tess_mem_free(mem, *ptr);
     }
     *ptr = bigger;
@@ -278,9 +323,14 @@ void tess_mem_free(tess_mem *mem, void *block)
     if (block == NULL)
         return;
     block_header *header = header_of(block);
+    tess_scope_end(&header->parts);
     pthread_mutex_lock(&mem->lock);
     add(mem, header->pool, -(int64_t)header->bytes, -1);
     watch_free(mem, header);
+    if (header->link != NULL)
+        *header->link = header->next;
+    if (header->next != NULL)
+        header->next->link = header->link;
     pthread_mutex_unlock(&mem->lock);
     header->magic = freed_magic;
     if (header->mapped_bytes > 0)
@@ -294,7 +344,8 @@ void tess_mem_drop(void *variable)
     void *block;
     memcpy(&block, variable, sizeof(block));
     if (block != NULL)
-        tess_mem_free(header_of(block)->mem, block);
+        tess_mem_free(header_of(block)->parts.mem, block);
+    memset(variable, 0, sizeof(block));
 }
 
 void tess_malloc_drop(void *variable)
@@ -302,6 +353,7 @@ void tess_malloc_drop(void *variable)
     void *memory;
     memcpy(&memory, variable, sizeof(memory));
     free(memory);
+    memset(variable, 0, sizeof(memory));
 }
 
 void tess_mem_count(tess_mem *mem, tess_pool pool, int64_t bytes)
