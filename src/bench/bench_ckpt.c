@@ -67,10 +67,9 @@ typedef struct rank {
 
 /* ---- State ---- */
 
-static void fill(void *context, int64_t begin, int64_t end, int worker)
+static void fill(void *context, int64_t begin, int64_t end, int)
 {
     rank *r = context;
-    (void)worker;
     for (int64_t i = begin; i < end; i++) {
         uint32_t hash = (uint32_t)i * 2654435761u;
         r->state[i] = (float)(int32_t)(hash ^ hash >> 15) * 0x1p-36f;
@@ -126,10 +125,9 @@ static tess_status timed(rank *r, tess_status (*fn)(rank *), double *seconds)
     return TESS_OK;
 }
 
-static void copy_range(void *context, int64_t begin, int64_t end, int worker)
+static void copy_range(void *context, int64_t begin, int64_t end, int)
 {
     const rank *r = context;
-    (void)worker;
     memcpy(r->copy + begin, r->state + begin, (size_t)(end - begin) * sizeof(float));
 }
 
@@ -289,7 +287,7 @@ static tess_status facts(const tess_bench_options *options, const ckpt_plan *pla
                                   plan->direct ? "" : ", through the page cache");
 }
 
-static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_bench_report *report)
+static tess_status run(tess_mem *, const tess_bench_options *options, tess_bench_report *report)
 {
     static const struct {
         const char *name;
@@ -302,7 +300,6 @@ static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_be
                        [LOAD] = {"load", DISK}};
     ckpt_plan plan = {0};
     ckpt_result result = {0};
-    (void)mem;
     TESS_TRY(make_plan(options, &plan));
     TESS_TRY(run_job(&plan, &result));
     TESS_TRY(facts(options, &plan, &result, report));

@@ -12,10 +12,9 @@ enum { GRAIN = 1024, PAGE = 4096, HUGE = 2 << 20 };
 
 /* ---- Loops for any machine: no streaming stores ---- */
 
-static void read_plain(const float *a, const float *b, float *c, int64_t n)
+static void read_plain(const float *a, const float *, float *c, int64_t n)
 {
     float sums[16] = {0};
-    (void)b;
     for (int64_t i = 0; i < n; i += 16)
         for (int j = 0; j < 16; j++)
             sums[j] += a[i + j];
@@ -24,9 +23,8 @@ static void read_plain(const float *a, const float *b, float *c, int64_t n)
     c[0] = sums[0];
 }
 
-static void copy_plain(const float *a, const float *b, float *c, int64_t n)
+static void copy_plain(const float *a, const float *, float *c, int64_t n)
 {
-    (void)b;
     memcpy(c, a, (size_t)n * sizeof(float));
 }
 
@@ -53,10 +51,9 @@ static tess_bench_loop *loop_for(tess_bench_traffic traffic)
 
 /* ---- Arrays ---- */
 
-static void fill(void *context, int64_t begin, int64_t end, int worker)
+static void fill(void *context, int64_t begin, int64_t end, int)
 {
     tess_bench_arrays *x = context;
-    (void)worker;
     for (int64_t i = begin; i < end; i++) {
         x->a[i] = 1;
         x->b[i] = 2;
@@ -70,11 +67,7 @@ void tess_bench_arrays_destroy(tess_bench_arrays **arrays)
     if (x == NULL)
         return;
     tess_threads_destroy(&x->threads);
-    tess_mem_free(x->mem, x->a);
-    tess_mem_free(x->mem, x->b);
-    tess_mem_free(x->mem, x->c);
-    tess_mem_free(x->mem, x);
-    *arrays = NULL;
+    tess_mem_drop(arrays);
 }
 
 tess_status tess_bench_arrays_create(tess_mem *mem, int n_threads, size_t bytes, tess_bench_arrays **arrays)
@@ -91,9 +84,9 @@ tess_status tess_bench_arrays_create(tess_mem *mem, int n_threads, size_t bytes,
     bytes = (bytes / (GRAIN * sizeof(float)) + 1) * GRAIN * sizeof(float);
     x->n = (int64_t)(bytes / sizeof(float));
     TESS_TRY(tess_threads_create(mem, n_threads, &x->threads));
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, bytes, "bench array", (void **)&x->a));
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, bytes, "bench array", (void **)&x->b));
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, bytes, "bench array", (void **)&x->c));
+    TESS_TRY(tess_scope_alloc(tess_scope_of(x), TESS_POOL_MISC, bytes, 1, "bench array", (void **)&x->a));
+    TESS_TRY(tess_scope_alloc(tess_scope_of(x), TESS_POOL_MISC, bytes, 1, "bench array", (void **)&x->b));
+    TESS_TRY(tess_scope_alloc(tess_scope_of(x), TESS_POOL_MISC, bytes, 1, "bench array", (void **)&x->c));
     tess_threads_run(x->threads, fill, x, x->n, GRAIN);
     *arrays = TESS_GIVE(x);
     return TESS_OK;
@@ -113,10 +106,9 @@ typedef struct pass {
     int64_t n, rounds; /* elements of a part that fits into the cache, and rounds over it */
 } pass;
 
-static void run_pass(void *context, int64_t begin, int64_t end, int worker)
+static void run_pass(void *context, int64_t begin, int64_t end, int)
 {
     const pass *p = context;
-    (void)worker;
     p->loop(p->arrays->a + begin, p->arrays->b + begin, p->arrays->c + begin, end - begin);
 }
 
@@ -130,10 +122,9 @@ double tess_bench_traffic_rate(tess_bench_arrays *x, tess_bench_traffic traffic)
 
 /* ---- Caches ---- */
 
-static void reread(void *context, int64_t begin, int64_t end, int worker)
+static void reread(void *context, int64_t begin, int64_t end, int)
 {
     const pass *p = context;
-    (void)worker;
     for (int64_t part = begin; part < end; part++)
         for (int64_t round = 0; round < p->rounds; round++)
             p->loop(p->arrays->a + part * p->n, NULL, p->arrays->c + part * GRAIN, p->n);
@@ -158,10 +149,9 @@ double tess_bench_cache_read_rate(tess_bench_arrays *x, size_t bytes, double sec
 
 /* ---- Pages ---- */
 
-static void touch(void *context, int64_t begin, int64_t end, int worker)
+static void touch(void *context, int64_t begin, int64_t end, int)
 {
     volatile char *pages = context;
-    (void)worker;
     for (int64_t i = begin; i < end; i++)
         pages[i * PAGE] = 1;
 }

@@ -32,21 +32,17 @@ static tess_status number_hosts(tess_ckpt_hosts *h, const host_place *places, in
 
 static tess_status exchange_places(tess_ckpt_hosts *h, int number, const char *name)
 {
-    host_place mine = {.number = number}, *places;
+    host_place mine = {.number = number};
+    TESS_AUTO(tess_mem_drop) host_place *places = NULL;
     size_t world = (size_t)tess_team_size(h->all);
     snprintf(mine.name, sizeof(mine.name), "%s", name);
-#define ARRAY(array) TESS_NEW(h->mem, world, "hosts of ranks", &array)
-    TESS_TRY(ARRAY(h->of_rank));
-    TESS_TRY(ARRAY(h->first));
-    TESS_TRY(ARRAY(h->last));
-    TESS_TRY(ARRAY(h->names));
-    TESS_TRY(ARRAY(places));
-#undef ARRAY
-    tess_status status = tess_all_gather(h->all, &mine, places, sizeof(mine) / sizeof(int64_t), TESS_I64, NULL);
-    if (status == TESS_OK)
-        status = number_hosts(h, places, (int)world);
-    tess_mem_free(h->mem, places);
-    TESS_TRY(status);
+    TESS_TRY(TESS_PART(h, world, "hosts of ranks", &h->of_rank));
+    TESS_TRY(TESS_PART(h, world, "hosts of ranks", &h->first));
+    TESS_TRY(TESS_PART(h, world, "hosts of ranks", &h->last));
+    TESS_TRY(TESS_PART(h, world, "hosts of ranks", &h->names));
+    TESS_TRY(TESS_NEW(h->mem, world, "hosts of ranks", &places));
+    TESS_TRY(tess_all_gather(h->all, &mine, places, sizeof(mine) / sizeof(int64_t), TESS_I64, NULL));
+    TESS_TRY(number_hosts(h, places, (int)world));
     h->mine = h->all;
     if (h->n == 1)
         return TESS_OK;
@@ -56,32 +52,23 @@ static tess_status exchange_places(tess_ckpt_hosts *h, int number, const char *n
 
 tess_status tess_ckpt_hosts_create(tess_mem *mem, tess_team *all, int number, const char *name, tess_ckpt_hosts **out)
 {
-    tess_ckpt_hosts *h;
+    TESS_AUTO(tess_ckpt_hosts_destroy) tess_ckpt_hosts *h = NULL;
     *out = NULL;
     TESS_TRY(TESS_NEW(mem, 1, "hosts of ranks", &h));
     *h = (tess_ckpt_hosts){.mem = mem, .all = all};
-    tess_status status = exchange_places(h, number, name);
-    if (status != TESS_OK) {
-        tess_ckpt_hosts_destroy(&h);
-        return tess_fail_context(status, "hosts of the ranks");
-    }
-    *out = h;
+    TESS_TRY_CTX(exchange_places(h, number, name), "hosts of the ranks");
+    *out = TESS_GIVE(h);
     return TESS_OK;
 }
 
 void tess_ckpt_hosts_destroy(tess_ckpt_hosts **handle)
 {
     tess_ckpt_hosts *h = *handle;
-    *handle = NULL;
     if (h == NULL)
         return;
     if (h->mine != h->all)
         tess_team_destroy(&h->mine);
-    tess_mem_free(h->mem, h->names);
-    tess_mem_free(h->mem, h->last);
-    tess_mem_free(h->mem, h->first);
-    tess_mem_free(h->mem, h->of_rank);
-    tess_mem_free(h->mem, h);
+    tess_mem_drop(handle);
 }
 
 bool tess_ckpt_hosts_is_first(const tess_ckpt_hosts *h)

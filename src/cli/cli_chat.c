@@ -22,9 +22,8 @@ static const char commands_help[] = "/reset           forget what was said (not 
 /* The handler gets only the signal's number, so it reports the signal through this variable. */
 static volatile sig_atomic_t interrupted;
 
-static void interrupt(int signal_number)
+static void interrupt(int)
 {
-    (void)signal_number;
     interrupted = 1;
 }
 

@@ -10,9 +10,8 @@ static void look_after_saves(void *service)
     tess_async_service_look(service);
 }
 
-static int run(tess_mem *mem, int argc, char **argv)
+static int run(tess_mem *, int argc, char **argv)
 {
-    (void)mem;
     const char *n_ranks = NULL, *trace = NULL;
     tess_ranks ranks = {0};
     tess_launch_options options = {

@@ -15,9 +15,8 @@ typedef struct verify_options {
     tess_form_style style;
 } verify_options;
 
-static void show_progress(void *self, const char *text)
+static void show_progress(void *, const char *text)
 {
-    (void)self;
     cli_status_line("verify: %s", text);
 }
 

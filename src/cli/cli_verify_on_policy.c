@@ -11,9 +11,8 @@ typedef struct on_policy_flags {
     tess_form_style style;
 } on_policy_flags;
 
-static void show_progress(void *self, const char *text)
+static void show_progress(void *, const char *text)
 {
-    (void)self;
     cli_status_line("verify: %s", text);
 }
 

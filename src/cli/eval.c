@@ -9,19 +9,17 @@
 #include "train/text/evaluate.h"
 #include "train/text/model_folder.h"
 
-static tess_status print_token(void *context, int64_t position, int32_t token, float logprob, float entropy)
+static tess_status print_token(void *, int64_t position, int32_t token, float logprob, float entropy)
 {
     char number[40], nats[40];
-    (void)context;
     printf("{\"position\": %lld, \"token\": %d, \"logprob\": %s, \"entropy\": %s}\n", (long long)position, token,
            tess_format_float(logprob, number, sizeof(number)), tess_format_float(entropy, nats, sizeof(nats)));
     return TESS_OK;
 }
 
-static void show_progress(void *context, int64_t n_tokens)
+static void show_progress(void *, int64_t n_tokens)
 {
     char text[32];
-    (void)context;
     cli_status_line("evaluated %s tokens", tess_format_count((double)n_tokens, text, sizeof(text)));
 }
 

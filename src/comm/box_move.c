@@ -187,12 +187,11 @@ static tess_status exchange(const tess_box_room *room, const tess_box_move *m, c
     return TESS_OK;
 }
 
-static tess_status alloc_lists(tess_box_room *room)
+static tess_status alloc_lists(tess_box_room *room, tess_scope *own)
 {
-    tess_mem *mem = room->team->runtime->mem;
     const size_t n = (size_t)room->team->size;
-    TESS_TRY(TESS_NEW(mem, 2 * n, "boxes", &room->parts));
-    return TESS_NEW(mem, 4 * n, "boxes", &room->numbers);
+    TESS_TRY(TESS_NEW_IN(own, 2 * n, "boxes", &room->parts));
+    return TESS_NEW_IN(own, 4 * n, "boxes", &room->numbers);
 }
 
 /* Moves the boxes through the room's memory, or, if it has none, through memory that is allocated for this call. */
@@ -218,14 +217,11 @@ static tess_status move_by_parcels(tess_box_room *room, const tess_box_move *m, 
 /* Moves boxes in memory of the host, without a room that was created before. */
 static tess_status move_without_room(tess_team *team, const tess_box_move *m, size_t *received)
 {
-    tess_mem *mem = team->runtime->mem;
+    TESS_AUTO(tess_scope_end) tess_scope own = {.mem = team->runtime->mem};
     tess_box_room room = {.team = team, .stream = team->runtime->stream};
-    tess_status status = alloc_lists(&room);
-    if (status == TESS_OK)
-        status = move_by_parcels(&room, m, received);
-    tess_mem_free(mem, room.gets);
-    tess_mem_free(mem, room.numbers);
-    tess_mem_free(mem, room.parts);
+    TESS_TRY(alloc_lists(&room, &own));
+    const tess_status status = move_by_parcels(&room, m, received);
+    tess_mem_drop(&room.gets);
     return status;
 }
 
@@ -261,7 +257,7 @@ static tess_status find_areas(tess_box_room *room)
     const bool is_dry = team->runtime->dry != NULL; /* a dry rank counts windows as ones that all can read */
     if (!tess_team_is_local(team) || (room->on_device && window == NULL && !is_dry))
         return TESS_OK;
-    TESS_TRY(TESS_NEW(team->runtime->mem, team->size, "areas of ranks", &room->areas));
+    TESS_TRY(TESS_PART(room, team->size, "areas of ranks", &room->areas));
     for (int r = 0; r < team->size; r++)
         room->areas[r] = !room->on_device            ? room->shared + (size_t)r * AREAS * room->area
                          : is_dry || r == team->rank ? room->window
@@ -275,7 +271,7 @@ static tess_status alloc_parcels(tess_box_room *room)
     const size_t n = (size_t)room->team->size;
     if (room->areas != NULL)
         return TESS_OK;
-    TESS_TRY(alloc_lists(room));
+    TESS_TRY(alloc_lists(room, tess_scope_of(room)));
     room->sends = room->window; /* NCCL sends from windows */
     if (room->sends == NULL)
         TESS_TRY(tess_device_alloc(device, TESS_POOL_COMM, room->area, "exchanges", (void **)&room->sends));
@@ -314,7 +310,6 @@ void tess_box_room_destroy(tess_box_room **handle)
     tess_box_room *room = *handle;
     if (room == NULL)
         return;
-    tess_mem *mem = room->team->runtime->mem;
     tess_device *device = tess_stream_device(room->stream);
     if (tess_stream_synchronize(room->stream) != TESS_OK) /* it may still read the peers' windows */
         tess_error_clear();
@@ -323,9 +318,5 @@ void tess_box_room_destroy(tess_box_room **handle)
     tess_device_free(device, room->gets);
     if (room->window == NULL)
         tess_device_free(device, room->sends);
-    tess_mem_free(mem, room->areas);
-    tess_mem_free(mem, room->numbers);
-    tess_mem_free(mem, room->parts);
-    tess_mem_free(mem, room);
-    *handle = NULL;
+    tess_mem_drop(handle);
 }

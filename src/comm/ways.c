@@ -4,9 +4,8 @@
 #include "device/elementwise.h"
 
 /* ---- Teams ---- */
-static bool is_single(int size, int n_local)
+static bool is_single(int size, int)
 {
-    (void)n_local;
     return size == 1;
 }
 
@@ -15,10 +14,8 @@ static bool is_on_one_host(int size, int n_local)
     return n_local == size;
 }
 
-static bool is_any(int size, int n_local)
+static bool is_any(int, int)
 {
-    (void)size;
-    (void)n_local;
     return true;
 }
 
@@ -58,9 +55,8 @@ static bool fits_link(const tess_work *work)
            (reads_windows(work) && (work->fp.kind != TESS_TRACE_ALL_REDUCE || adds));
 }
 
-static bool fits_all(const tess_work *work)
+static bool fits_all(const tess_work *)
 {
-    (void)work;
     return true;
 }
 

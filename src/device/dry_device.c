@@ -21,19 +21,16 @@ typedef struct dry_device {
     tess_device_table table; /* the host's table, except for the functions that this file replaces */
 } dry_device;
 
-static tess_status dry_alloc(tess_device *device, size_t bytes, const char *what, void **out)
+static tess_status dry_alloc(tess_device *, size_t bytes, const char *, void **out)
 {
-    (void)device;
-    (void)what;
     *out =
         mmap(NULL, bytes > 0 ? bytes : 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     TESS_CHECK(*out != MAP_FAILED, TESS_E_NOMEM, "no addresses");
     return TESS_OK;
 }
 
-static void dry_free(tess_device *device, void *memory, size_t bytes)
+static void dry_free(tess_device *, void *memory, size_t bytes)
 {
-    (void)device;
     munmap(memory, bytes > 0 ? bytes : 1);
 }
 
@@ -105,21 +102,13 @@ static void close_dry(tess_device *device)
     tess_mem_free(device->mem, device);
 }
 
-static tess_status dry_copy(tess_stream *stream, void *to, const void *from, size_t bytes)
+static tess_status dry_copy(tess_stream *, void *, const void *, size_t)
 {
-    (void)stream;
-    (void)to;
-    (void)from;
-    (void)bytes;
     return TESS_OK;
 }
 
-static tess_status dry_fill(tess_stream *stream, void *to, int byte, size_t bytes)
+static tess_status dry_fill(tess_stream *, void *, int, size_t)
 {
-    (void)stream;
-    (void)to;
-    (void)byte;
-    (void)bytes;
     return TESS_OK;
 }
 

@@ -46,11 +46,10 @@ typedef struct finite_search {
     _Atomic int64_t first;
 } finite_search;
 
-static void search_blocks(void *context, int64_t begin, int64_t end, int worker)
+static void search_blocks(void *context, int64_t begin, int64_t end, int)
 {
     finite_search *s = context;
     const tess_find_not_finite_args *a = s->args;
-    (void)worker;
     for (int64_t at = begin; at < end; at += BLOCK) {
         int64_t n = end - at < BLOCK ? end - at : BLOCK;
         if (tess_all_finite((const char *)a->x + (size_t)at * tess_dtype_size(a->dtype), a->dtype, n))

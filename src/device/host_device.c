@@ -40,23 +40,20 @@ static void stream_destroy(tess_stream *s)
     tess_mem_free(s->mem, s);
 }
 
-static tess_status copy(tess_stream *stream, void *to, const void *from, size_t bytes)
+static tess_status copy(tess_stream *, void *to, const void *from, size_t bytes)
 {
-    (void)stream;
     memcpy(to, from, bytes);
     return TESS_OK;
 }
 
-static tess_status fill(tess_stream *stream, void *to, int byte, size_t bytes)
+static tess_status fill(tess_stream *, void *to, int byte, size_t bytes)
 {
-    (void)stream;
     memset(to, byte, bytes);
     return TESS_OK;
 }
 
-static tess_status synchronize(tess_stream *stream)
+static tess_status synchronize(tess_stream *)
 {
-    (void)stream;
     return TESS_OK;
 }
 
@@ -70,23 +67,19 @@ static void event_destroy(tess_event *event)
     tess_mem_free(event->device->mem, event);
 }
 
-static tess_status event_on(tess_event *event, tess_stream *stream)
+static tess_status event_on(tess_event *, tess_stream *)
 {
-    (void)event;
-    (void)stream;
     return TESS_OK;
 }
 
-static tess_status event_query(tess_event *event, bool *done)
+static tess_status event_query(tess_event *, bool *done)
 {
-    (void)event;
     *done = true;
     return TESS_OK;
 }
 
-static tess_status event_synchronize(tess_event *event)
+static tess_status event_synchronize(tess_event *)
 {
-    (void)event;
     return TESS_OK;
 }
 

@@ -8,10 +8,9 @@ typedef struct measurement {
     int64_t rounds;
 } measurement;
 
-static void run(void *context, int64_t begin, int64_t end, int worker)
+static void run(void *context, int64_t begin, int64_t end, int)
 {
     measurement *m = context;
-    (void)worker;
     for (int64_t i = begin; i < end; i++)
         (void)m->loop(m->rounds);
 }

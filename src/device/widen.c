@@ -209,10 +209,9 @@ static tess_status gemm_columns(tess_stream *s, const tess_gemm *g, int64_t j, i
     return narrows ? narrow(s, wide[3], g->m, n, (uint16_t *)g->c + j, g->ldc) : TESS_OK;
 }
 
-static tess_status gemm(tess_stream *s, const tess_kernel_row *row, const void *args)
+static tess_status gemm(tess_stream *s, const tess_kernel_row *, const void *args)
 {
     const tess_gemm *g = args;
-    (void)row;
     TESS_TRY(tess_gemm_check(g));
     int64_t n = most_of(PART / most_of(g->k, 1) / FEWEST_COLUMNS, 1) * FEWEST_COLUMNS;
     n = n < g->n ? n : g->n;
@@ -225,9 +224,8 @@ static tess_status gemm(tess_stream *s, const tess_kernel_row *row, const void *
     return TESS_OK;
 }
 
-static tess_status gemm_fused(tess_stream *s, const tess_kernel_row *row, const void *args)
+static tess_status gemm_fused(tess_stream *s, const tess_kernel_row *, const void *args)
 {
-    (void)row;
     return tess_gemm_fused_by_rows(s, args);
 }
 
@@ -294,12 +292,11 @@ static tess_status gather(tess_stream *s, const tess_embedding_args *a, const vo
                .x = table, .index = index, .y = a->out, .n = a->T, .row_bytes = a->C * (int64_t)sizeof(uint16_t)});
 }
 
-static tess_status embedding_forward(tess_stream *s, const tess_kernel_row *row, const void *args)
+static tess_status embedding_forward(tess_stream *s, const tess_kernel_row *, const void *args)
 {
     const tess_embedding_args *a = args;
     int64_t n = a->T * a->C;
     float *wide[2];
-    (void)row;
     if (a->positions == NULL)
         return gather(s, a, a->table, a->ids);
     TESS_TRY(open_room(s, 2, (int64_t[]){n, n}, wide));

@@ -3,12 +3,14 @@
 #ifndef TESS_DIAGNOSIS_DIAGNOSIS_IMPL_H
 #define TESS_DIAGNOSIS_DIAGNOSIS_IMPL_H
 
+#include "base/mem/scoped.h"
 #include "diagnosis/root_cause.h"
 #include "diagnosis/ends.h"
 #include "diagnosis/view.h"
 #include "diagnosis/sentence.h"
 
 typedef struct diagnosis_search {
+    tess_scope own;
     const tess_history *history;
     tess_view view;
     double patience_s;

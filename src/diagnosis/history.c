@@ -33,46 +33,30 @@ const char *tess_history_source_name(tess_history_source source)
 }
 
 /* Makes room for one more element. Capacities are powers of two. */
-static tess_status grow(tess_mem *mem, void **array, size_t n, size_t element)
+static tess_status grow(tess_history *history, void **array, size_t n, size_t element)
 {
-    if (n != 0 && (n & (n - 1)) != 0)
-        return TESS_OK;
-    return tess_mem_grow(mem, TESS_POOL_MISC, (n == 0 ? 1 : 2 * n) * element, "history", array);
+    if (n == 0)
+        return tess_scope_alloc(tess_scope_of(history), TESS_POOL_MISC, 1, element, "history", array);
+    return (n & (n - 1)) != 0 ? TESS_OK
+                              : tess_mem_grow(history->mem, TESS_POOL_MISC, 2 * n * element, "history", array);
 }
 
 tess_status tess_history_create(tess_mem *mem, tess_history_source source, int world, tess_history **out)
 {
-    tess_history *history;
+    TESS_AUTO(tess_history_destroy) tess_history *history = NULL;
     *out = NULL;
     TESS_CHECK(world >= 1 && world <= TESS_HISTORY_MAX_RANKS, TESS_E_INVALID, "a job of %d ranks: 1 to %d are possible",
                world, TESS_HISTORY_MAX_RANKS);
     TESS_TRY(TESS_NEW(mem, 1, "history", &history));
     *history = (tess_history){.mem = mem, .source = source, .world = world};
-    tess_status status = TESS_NEW(mem, world, "history", &history->ranks);
-    if (status != TESS_OK) {
-        tess_mem_free(mem, history);
-        return status;
-    }
-    *out = history;
+    TESS_TRY(TESS_PART(history, world, "history", &history->ranks));
+    *out = TESS_GIVE(history);
     return TESS_OK;
 }
 
 void tess_history_destroy(tess_history **handle)
 {
-    tess_history *history = *handle;
-    if (history == NULL)
-        return;
-    *handle = NULL;
-    for (int r = 0; r < history->world; r++) {
-        tess_mem_free(history->mem, history->ranks[r].records);
-        tess_mem_free(history->mem, history->ranks[r].spans);
-    }
-    for (size_t t = 0; t < history->n_teams; t++)
-        tess_mem_free(history->mem, history->teams[t].ranks);
-    tess_mem_free(history->mem, history->teams);
-    tess_mem_free(history->mem, history->notices);
-    tess_mem_free(history->mem, history->ranks);
-    tess_mem_free(history->mem, history);
+    tess_mem_drop(handle);
 }
 
 void tess_history_note_damage(tess_history *history, const char *format, ...)
@@ -91,13 +75,11 @@ void tess_history_note_damage(tess_history *history, const char *format, ...)
 
 tess_status tess_history_add_notices(tess_history *history, const tess_notice *notices, int n, uint64_t n_reported)
 {
-    void *memory;
+    tess_notice *all;
     int a = 0, b = 0, n_old = history->n_notices;
     if (n == 0)
         return TESS_OK;
-    TESS_TRY(
-        tess_mem_alloc_array(history->mem, TESS_POOL_MISC, (size_t)(n_old + n), sizeof(*notices), "notices", &memory));
-    tess_notice *all = memory;
+    TESS_TRY(TESS_PART(history, n_old + n, "notices", &all));
     while (a < n_old || b < n) {
         bool old = b == n || (a < n_old && history->notices[a].wall_ns <= notices[b].wall_ns);
         all[a + b] = old ? history->notices[a] : notices[b];
@@ -114,7 +96,7 @@ tess_status tess_history_add_notices(tess_history *history, const tess_notice *n
 tess_status tess_history_add_record(tess_history *history, int rank, const tess_record *record)
 {
     tess_rank_history *r = &history->ranks[rank];
-    TESS_TRY(grow(history->mem, (void **)&r->records, r->n_records, sizeof(*record)));
+    TESS_TRY(grow(history, (void **)&r->records, r->n_records, sizeof(*record)));
     r->records[r->n_records++] = *record;
     return TESS_OK;
 }
@@ -122,7 +104,7 @@ tess_status tess_history_add_record(tess_history *history, int rank, const tess_
 tess_status tess_history_add_span(tess_history *history, int rank, const tess_phase_span *span)
 {
     tess_rank_history *r = &history->ranks[rank];
-    TESS_TRY(grow(history->mem, (void **)&r->spans, r->n_spans, sizeof(*span)));
+    TESS_TRY(grow(history, (void **)&r->spans, r->n_spans, sizeof(*span)));
     r->spans[r->n_spans++] = *span;
     return TESS_OK;
 }
@@ -151,11 +133,11 @@ int tess_team_place(const tess_team_history *team, int rank)
 
 static tess_status add_team(tess_history *history, uint64_t hash, const char *name, int n_ranks)
 {
-    void *memory;
-    TESS_TRY(grow(history->mem, (void **)&history->teams, history->n_teams, sizeof(*history->teams)));
-    TESS_TRY(tess_mem_alloc_array(history->mem, TESS_POOL_MISC, (size_t)n_ranks, sizeof(int), "history", &memory));
+    int *ranks;
+    TESS_TRY(grow(history, (void **)&history->teams, history->n_teams, sizeof(*history->teams)));
+    TESS_TRY(TESS_PART(history, n_ranks, "history", &ranks));
     tess_team_history *team = &history->teams[history->n_teams++];
-    *team = (tess_team_history){.hash = hash, .ranks = memory, .n_ranks = n_ranks};
+    *team = (tess_team_history){.hash = hash, .ranks = ranks, .n_ranks = n_ranks};
     snprintf(team->name, sizeof(team->name), "%s", name);
     for (int i = 0; i < n_ranks; i++)
         team->ranks[i] = -1;

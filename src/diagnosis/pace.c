@@ -40,19 +40,14 @@ tess_status tess_pace_create(tess_mem *mem, int n_ranks, tess_pace **out)
     *out = NULL;
     TESS_TRY(TESS_NEW(mem, 1, "pace", &pace));
     *pace = (tess_pace){.mem = mem, .n_ranks = n_ranks};
-    TESS_TRY(TESS_NEW(mem, n_ranks, "pace", &pace->ranks));
+    TESS_TRY(TESS_PART(pace, n_ranks, "pace", &pace->ranks));
     *out = TESS_GIVE(pace);
     return TESS_OK;
 }
 
 void tess_pace_destroy(tess_pace **handle)
 {
-    tess_pace *pace = *handle;
-    if (pace == NULL)
-        return;
-    tess_mem_free(pace->mem, pace->ranks);
-    tess_mem_free(pace->mem, pace);
-    *handle = NULL;
+    tess_mem_drop(handle);
 }
 
 static double seconds_between(uint64_t before, uint64_t now, double n)

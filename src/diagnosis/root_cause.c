@@ -14,22 +14,17 @@ const char *tess_diagnosis_name(tess_diagnosis_kind kind)
     return kind < TESS_DIAGNOSIS_COUNT ? names[kind] : "unknown";
 }
 
-static tess_status allocate(tess_mem *mem, size_t n, size_t size, void *out)
-{
-    return tess_mem_alloc_array(mem, TESS_POOL_MISC, n, size, "diagnosis", out);
-}
-
 static tess_status prepare(diagnosis_search *search)
 {
     tess_mem *mem = search->history->mem;
     size_t n = (size_t)search->history->world;
-    TESS_TRY(allocate(mem, n, sizeof(bool), &search->mark));
-    TESS_TRY(allocate(mem, n, sizeof(bool), &search->right));
-    TESS_TRY(allocate(mem, n, sizeof(size_t), &search->cursor));
-    TESS_TRY(allocate(mem, n, sizeof(int), &search->queue));
-    TESS_TRY(allocate(mem, n, sizeof(tess_end), &search->ends));
-    TESS_TRY(allocate(mem, n, sizeof(int), &search->diagnosis->ranks));
-    TESS_TRY(allocate(mem, n, sizeof(int), &search->diagnosis->waiting));
+    TESS_TRY(TESS_NEW_IN(&search->own, n, "diagnosis", &search->mark));
+    TESS_TRY(TESS_NEW_IN(&search->own, n, "diagnosis", &search->right));
+    TESS_TRY(TESS_NEW_IN(&search->own, n, "diagnosis", &search->cursor));
+    TESS_TRY(TESS_NEW_IN(&search->own, n, "diagnosis", &search->queue));
+    TESS_TRY(TESS_NEW_IN(&search->own, n, "diagnosis", &search->ends));
+    TESS_TRY(TESS_NEW(mem, n, "diagnosis", &search->diagnosis->ranks));
+    TESS_TRY(TESS_NEW(mem, n, "diagnosis", &search->diagnosis->waiting));
     for (int r = 0; r < search->history->world; r++)
         search->ends[r] = diagnosis_end_of(search->history, r);
     return tess_view_create(search->history, &search->view);
@@ -108,8 +103,12 @@ static void find_root_cause(diagnosis_search *search)
 
 tess_status tess_diagnosis_find(const tess_history *history, double patience_s, tess_diagnosis *diagnosis)
 {
-    diagnosis_search search = {
-        .history = history, .patience_s = patience_s, .suspect = -1, .witness = -1, .diagnosis = diagnosis};
+    diagnosis_search search = {.own.mem = history->mem,
+                               .history = history,
+                               .patience_s = patience_s,
+                               .suspect = -1,
+                               .witness = -1,
+                               .diagnosis = diagnosis};
     memset(diagnosis, 0, sizeof(*diagnosis));
     tess_status status = prepare(&search);
     if (status == TESS_OK) {
@@ -117,15 +116,11 @@ tess_status tess_diagnosis_find(const tess_history *history, double patience_s, 
         diagnosis_refine_by_steps(&search);
         diagnosis_compare_steps(&search);
         diagnosis_report(&search);
-        tess_view_free(&search.view);
+        tess_mem_drop(&search.view.teams);
     } else {
         tess_diagnosis_free(history, diagnosis);
     }
-    tess_mem_free(history->mem, search.mark);
-    tess_mem_free(history->mem, search.right);
-    tess_mem_free(history->mem, search.cursor);
-    tess_mem_free(history->mem, search.queue);
-    tess_mem_free(history->mem, search.ends);
+    tess_scope_end(&search.own);
     return status;
 }
 

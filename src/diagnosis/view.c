@@ -96,8 +96,8 @@ static tess_status allocate(tess_view *view, size_t n_members, size_t n_records)
 {
     tess_mem *mem = view->history->mem;
     TESS_TRY(TESS_NEW(mem, view->n_teams, "diagnosis", &view->teams));
-    TESS_TRY(TESS_NEW(mem, n_members, "diagnosis", &view->all_members));
-    return TESS_NEW(mem, n_records, "diagnosis", &view->all_records);
+    TESS_TRY(TESS_PART(view->teams, n_members, "diagnosis", &view->all_members));
+    return TESS_PART(view->teams, n_records, "diagnosis", &view->all_records);
 }
 
 tess_status tess_view_create(const tess_history *history, tess_view *view)
@@ -110,7 +110,7 @@ tess_status tess_view_create(const tess_history *history, tess_view *view)
         n_records += history->ranks[r].n_records;
     tess_status status = allocate(view, n_members, n_records);
     if (status != TESS_OK) {
-        tess_view_free(view);
+        tess_mem_drop(&view->teams);
         return status;
     }
     tess_member_view *members = view->all_members;
@@ -125,13 +125,6 @@ tess_status tess_view_create(const tess_history *history, tess_view *view)
         qsort(view->teams, view->n_teams, sizeof(view->teams[0]), by_hash);
     place_records(view, n_members);
     return TESS_OK;
-}
-
-void tess_view_free(tess_view *view)
-{
-    tess_mem_free(view->history->mem, view->teams);
-    tess_mem_free(view->history->mem, view->all_members);
-    tess_mem_free(view->history->mem, view->all_records);
 }
 
 const tess_record *tess_member_at(const tess_member_view *member, uint64_t sequence)

@@ -25,9 +25,8 @@ typedef struct tess_view {
 } tess_view;
 
 /* Builds the view, which borrows the history. Operations of a rank after its first failure are left out, because
- * they belong to its error handling. */
+ * they belong to its error handling. Free view->teams with tess_mem_drop. */
 tess_status tess_view_create(const tess_history *history, tess_view *view);
-void tess_view_free(tess_view *view);
 
 const tess_team_view *tess_view_team(const tess_view *view, uint64_t hash); /* returns NULL if it is not known */
 /* returns NULL if the rank is not a member */

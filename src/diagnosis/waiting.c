@@ -12,9 +12,8 @@ static bool is_leaf(const diagnosis_search *search, int rank)
 }
 
 /* ---- The rank that has waited longest ---- */
-static bool stop_at_explained(void *context, int missing, const tess_record *record)
+static bool stop_at_explained(void *context, int missing, const tess_record *)
 {
-    (void)record;
     const tess_history *history = *(const tess_history *const *)context;
     return diagnosis_is_explained(&history->ranks[missing]);
 }
@@ -57,10 +56,9 @@ typedef struct wait_reach {
     int n; /* number of ranks in search->queue; search->mark marks the same ranks */
 } wait_reach;
 
-static bool add_to_reach(void *context, int missing, const tess_record *record)
+static bool add_to_reach(void *context, int missing, const tess_record *)
 {
     wait_reach *r = context;
-    (void)record;
     if (!r->search->mark[missing]) {
         r->search->mark[missing] = true;
         r->search->queue[r->n++] = missing;

@@ -55,7 +55,7 @@ tess_status tess_waits_find(const tess_history *history, tess_waits *waits)
         for (size_t i = 0; i < first->n_records; i++)
             add_collective(history, &view.teams[t], first->records[i]->sequence, waits);
     }
-    tess_view_free(&view);
+    tess_mem_drop(&view.teams);
     return status;
 }
 
@@ -66,12 +66,6 @@ uint64_t tess_waits_for(const tess_waits *waits, int rank)
     for (size_t i = rank < 0 ? 0 : (size_t)rank; i < world * world; i += step)
         sum += waits->ns[i];
     return sum;
-}
-
-void tess_waits_free(const tess_history *history, tess_waits *waits)
-{
-    tess_mem_free(history->mem, waits->ns);
-    waits->ns = NULL;
 }
 
 /* ---- Phases ---- */

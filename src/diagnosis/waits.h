@@ -15,11 +15,10 @@ typedef struct tess_waits {
     uint64_t n_collectives; /* number of collectives counted */
 } tess_waits;
 
-/* Computes the waits. Free with tess_waits_free. TESS_E_UNSUPPORTED: more than TESS_WAITS_MAX_RANKS ranks. */
+/* Computes the waits. Free waits->ns with tess_mem_drop. TESS_E_UNSUPPORTED: more than TESS_WAITS_MAX_RANKS ranks. */
 tess_status tess_waits_find(const tess_history *history, tess_waits *waits);
 /* Returns the nanoseconds that all ranks waited for `rank`, or for any rank (-1). */
 uint64_t tess_waits_for(const tess_waits *waits, int rank);
-void tess_waits_free(const tess_history *history, tess_waits *waits);
 
 #define TESS_STRAGGLER_PHASE_LIST(X) \
     X("data") X("forward") X("backward") X("optimizer") X("checkpoint") X("validation") X("evaluation")

@@ -32,15 +32,14 @@ tess_status dtensor_new(tess_mesh *mesh, const tess_spec *spec, tess_dtype dtype
 {
     tess_mem *mem = tess_runtime_mem(tess_team_runtime(tess_mesh_all(mesh)));
     mesh_point point = mesh_point_of(mesh);
-    tess_dtensor *tensor;
+    TESS_AUTO(tess_dtensor_destroy) tess_dtensor *tensor = NULL;
+    *out = NULL;
     TESS_TRY(TESS_NEW(mem, 1, "dtensor", &tensor));
     *tensor = (tess_dtensor){.mesh = mesh, .mem = mem, .spec = *spec, .dtype = dtype};
     tensor->box = tess_spec_box(spec, point.sizes, point.at);
-    tess_status st = tess_mem_alloc(mem, TESS_POOL_MISC, dtensor_bytes(tensor), "elements of a dtensor", &tensor->data);
-    if (st != TESS_OK)
-        tess_dtensor_destroy(&tensor);
-    *out = tensor;
-    return st;
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, dtensor_bytes(tensor), "elements of a dtensor", &tensor->data));
+    *out = TESS_GIVE(tensor);
+    return TESS_OK;
 }
 
 void tess_dtensor_destroy(tess_dtensor **tensor)
@@ -48,8 +47,7 @@ void tess_dtensor_destroy(tess_dtensor **tensor)
     if (tensor == NULL || *tensor == NULL)
         return;
     tess_mem_free((*tensor)->mem, (*tensor)->data);
-    tess_mem_free((*tensor)->mem, *tensor);
-    *tensor = NULL;
+    tess_mem_drop(tensor);
 }
 
 tess_status tess_dtensor_create(tess_mesh *mesh, const tess_spec *spec, tess_dtype dtype, tess_dtensor **out)
@@ -169,17 +167,16 @@ static tess_status send_chunks(tess_dtensor *tensor, const void *full)
 tess_status tess_dtensor_distribute(tess_mesh *mesh, const tess_spec *spec, tess_dtype dtype, const void *full,
                                     tess_dtensor **out)
 {
-    tess_dtensor *tensor;
+    TESS_AUTO(tess_dtensor_destroy) tess_dtensor *tensor = NULL;
+    *out = NULL;
     TESS_TRY(tess_dtensor_create(mesh, spec, dtype, &tensor));
-    tess_status st = send_chunks(tensor, full);
-    for (int a = 0; a < spec->n_axes && st == TESS_OK; a++)
+    TESS_TRY(send_chunks(tensor, full));
+    for (int a = 0; a < spec->n_axes; a++)
         if (spec->place[a].kind == TESS_REPLICATE)
-            st = tess_broadcast(tess_mesh_team(mesh, tess_mesh_axis_name(mesh, a)), tensor->data, dtensor_bytes(tensor),
-                                TESS_U8, 0, NULL);
-    if (st != TESS_OK)
-        tess_dtensor_destroy(&tensor);
-    *out = tensor;
-    return st;
+            TESS_TRY(tess_broadcast(tess_mesh_team(mesh, tess_mesh_axis_name(mesh, a)), tensor->data,
+                                    dtensor_bytes(tensor), TESS_U8, 0, NULL));
+    *out = TESS_GIVE(tensor);
+    return TESS_OK;
 }
 
 /* ---- Properties ---- */

@@ -37,7 +37,7 @@ int tess_dtensor_format(const tess_dtensor *tensor, char *text, size_t size)
     for (int a = spec->n_axes - 1; a >= 0; a--)
         dim = spec->place[a].kind == TESS_SHARD ? spec->place[a].dim : dim;
 
-    tess_buffer lines = {.mem = tensor->mem};
+    TESS_AUTO(tess_buffer_free) tess_buffer lines = {.mem = tensor->mem};
     char dims[128], places[256], mesh[512], bytes[32];
     tess_mesh_format(tensor->mesh, mesh, sizeof(mesh));
     mesh[strcspn(mesh, "\n")] = '\0';
@@ -58,7 +58,6 @@ int tess_dtensor_format(const tess_dtensor *tensor, char *text, size_t size)
                                 tess_box_format(shape->n_dims, &part, box, sizeof(box)), dim >= 0 ? "  " : "", bar);
     }
     int length = snprintf(text, size, "%s", st == TESS_OK ? lines.data : "");
-    tess_buffer_free(&lines);
     return length;
 }
 

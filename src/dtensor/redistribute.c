@@ -42,13 +42,12 @@ static tess_status make_pieces(const tess_dtensor *full, const tess_dtensor *sha
 
 static tess_status gather(mover *m)
 {
-    tess_piece *pieces;
+    TESS_AUTO(tess_mem_drop) tess_piece *pieces = NULL;
     size_t n;
     TESS_TRY(make_pieces(m->to, m->from, m->move->from.dim, &pieces, &n));
     tess_dtype dtype = m->from->dtype;
     tess_status st = tess_all_gather_pieces(m->team, m->from->data, dtype, m->to->data, dtype, pieces, n, NULL);
     m->bytes = (elements_of(m->to) - elements_of(m->from)) * tess_dtype_size(dtype);
-    tess_mem_free(m->to->mem, pieces);
     return st;
 }
 
@@ -80,25 +79,18 @@ static tess_status reduce_scatter(mover *m)
     tess_dtype dtype = m->from->dtype;
     if (dtype > TESS_F16)
         return sum_and_slice(m);
-    tess_mem *mem = m->to->mem;
     size_t n_pieces, n = elements_of(m->to);
-    tess_piece *pieces;
+    TESS_AUTO(tess_mem_drop) tess_piece *pieces = NULL;
+    TESS_AUTO(tess_mem_drop) float *narrow = NULL;
     TESS_TRY(make_pieces(m->from, m->to, m->move->to.dim, &pieces, &n_pieces));
-    void *narrow = NULL, *sums = m->to->data;
-    tess_status st = TESS_OK;
     if (dtype != TESS_F32)
-        st = tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(float), "sums", &narrow);
-    if (narrow != NULL)
-        sums = narrow;
-    if (st == TESS_OK)
-        st = tess_reduce_scatter_pieces(m->team, m->from->data, dtype, sums, pieces, n_pieces, false, NULL);
-    if (st == TESS_OK && narrow != NULL)
-        for (size_t i = 0; i < n; i++)
-            tess_put_float(m->to->data, dtype, i, ((const float *)narrow)[i]);
+        TESS_TRY(TESS_NEW(m->to->mem, n, "sums", &narrow));
     m->bytes = n * (size_t)(tess_team_size(m->team) - 1) * tess_dtype_size(dtype);
-    tess_mem_free(mem, narrow);
-    tess_mem_free(mem, pieces);
-    return st;
+    TESS_TRY(tess_reduce_scatter_pieces(m->team, m->from->data, dtype, narrow != NULL ? narrow : m->to->data, pieces,
+                                        n_pieces, false, NULL));
+    for (size_t i = 0; narrow != NULL && i < n; i++)
+        tess_put_float(m->to->data, dtype, i, narrow[i]);
+    return TESS_OK;
 }
 
 /* Moves a shard from one dimension to another. */
@@ -106,7 +98,7 @@ static tess_status exchange(mover *m)
 {
     mesh_point point = mesh_point_of(m->from->mesh);
     int size = tess_team_size(m->team);
-    void *memory;
+    TESS_AUTO(tess_mem_drop) void *memory = NULL;
     TESS_TRY(tess_mem_alloc_array(m->to->mem, TESS_POOL_MISC, 2 * (size_t)size, sizeof(tess_box), "boxes", &memory));
     tess_box *had = memory, *gets = had + size;
     for (int r = 0; r < size; r++) {
@@ -120,9 +112,7 @@ static tess_status exchange(mover *m)
                                 .gets = gets,
                                 .in = m->from->data,
                                 .out = m->to->data};
-    tess_status st = tess_move_boxes(m->team, NULL, &move, &m->bytes);
-    tess_mem_free(m->to->mem, memory);
-    return st;
+    return tess_move_boxes(m->team, NULL, &move, &m->bytes);
 }
 
 /* Makes a replica or shard a partial value: this rank's addend. Of equal replicas only the first rank's is used. */

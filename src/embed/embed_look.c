@@ -52,9 +52,8 @@ tess_status tess_checkpoint_meta(const char *folder, int64_t step, char **meta)
     return with_catalog(folder, step, take_meta, meta);
 }
 
-static tess_status verify(const tess_catalog *catalog, void *self)
+static tess_status verify(const tess_catalog *catalog, void *)
 {
-    (void)self;
     return tess_catalog_verify(catalog, NULL);
 }
 

@@ -40,13 +40,17 @@ static void deal(const tess_unit_policy *policy, const tess_unit_block *blocks, 
     *n_units += n;
 }
 
-tess_status tess_block_units_deal(tess_mem *mem, const tess_config *config, const tess_model *model,
-                                  const tess_slot_units *chunks, int n_chunks, int *unit_of, int *n_units)
+/* Writes the number of each block's unit to unit_of (tess_model_n_units) and the number of units to *n_units: the
+ * same on all ranks of a stage. Different chunks of a stage run at different times, so no unit has blocks of two
+ * chunks. In a pipeline the head is a unit by itself, because schedules that split the backward postpone the layers'
+ * gradients. */
+static tess_status deal_blocks(tess_mem *mem, const tess_config *config, const tess_model *model,
+                               const tess_slot_units *chunks, int n_chunks, int *unit_of, int *n_units)
 {
     const tess_unit_policy policy = policy_of(config);
     const int n_blocks = tess_model_n_units(model);
-    tess_unit_block *blocks;
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n_blocks, sizeof(*blocks), "blocks", (void **)&blocks));
+    TESS_AUTO(tess_mem_drop) tess_unit_block *blocks = NULL;
+    TESS_TRY(TESS_NEW(mem, n_blocks, "blocks", &blocks));
     for (int block = 0; block < n_blocks; block++)
         blocks[block] = describe(model, block);
     *n_units = 0;
@@ -57,7 +61,6 @@ tess_status tess_block_units_deal(tess_mem *mem, const tess_config *config, cons
         deal(&policy, blocks, begin, head ? last : last + 1, unit_of, n_units);
         deal(&policy, blocks, head ? last : last + 1, last + 1, unit_of, n_units);
     }
-    tess_mem_free(mem, blocks);
     return TESS_OK;
 }
 
@@ -148,38 +151,25 @@ tess_status tess_block_units_add(tess_mem *mem, const tess_config *config, const
                                  tess_block_unit *blocks)
 {
     const int n_blocks = tess_model_n_units(model);
-    int *unit_of = NULL, n_units;
-    tess_param_desc *descs = NULL;
-    tess_status status;
-    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n_blocks, sizeof(*unit_of), "units", (void **)&unit_of),
-              done);
-    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)tess_model_n_params(model), sizeof(*descs), "units",
-                                   (void **)&descs),
-              done);
-    TESS_GOTO(tess_block_units_deal(mem, config, model, chunks, n_chunks, unit_of, &n_units), done);
+    int n_units;
+    TESS_AUTO(tess_mem_drop) int *unit_of = NULL;
+    TESS_AUTO(tess_mem_drop) tess_param_desc *descs = NULL;
+    TESS_TRY(TESS_NEW(mem, n_blocks, "units", &unit_of));
+    TESS_TRY(TESS_NEW(mem, tess_model_n_params(model), "units", &descs));
+    TESS_TRY(deal_blocks(mem, config, model, chunks, n_chunks, unit_of, &n_units));
     for (int begin = 0, end; begin < n_blocks; begin = end) {
         for (end = begin + 1; end < n_blocks && unit_of[end] == unit_of[begin]; end++)
             ;
-        TESS_GOTO(add_unit(config, model, begin, end, resident, descs, fsdp, blocks), done);
+        TESS_TRY(add_unit(config, model, begin, end, resident, descs, fsdp, blocks));
     }
-done:
-    tess_mem_free(mem, descs);
-    tess_mem_free(mem, unit_of);
-    return status;
+    return TESS_OK;
 }
 
 /* ---- Open parameters ---- */
-tess_status tess_block_params_create(tess_mem *mem, const tess_model *model, tess_block_params *params)
+tess_status tess_block_params_create(tess_scope *scope, const tess_model *model, tess_block_params *params)
 {
-    const size_t n = (size_t)tess_model_n_params(model);
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(*params->w), "units", (void **)&params->w));
-    return tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(*params->dw), "units", (void **)&params->dw);
-}
-
-void tess_block_params_free(tess_mem *mem, tess_block_params *params)
-{
-    tess_mem_free(mem, params->dw);
-    tess_mem_free(mem, params->w);
+    TESS_TRY(TESS_NEW_IN(scope, tess_model_n_params(model), "units", &params->w));
+    return TESS_NEW_IN(scope, tess_model_n_params(model), "units", &params->dw);
 }
 
 void tess_block_params_open(const tess_block_params *params, const tess_model *model, int block,

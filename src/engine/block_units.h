@@ -2,6 +2,7 @@
 #ifndef TESS_ENGINE_BLOCK_UNITS_H
 #define TESS_ENGINE_BLOCK_UNITS_H
 
+#include "base/mem/scoped.h"
 #include "nn/model.h"
 #include "tessera/fsdp.h"
 #include "config/config.h"
@@ -29,20 +30,11 @@ typedef struct tess_block_params {
 } tess_block_params;
 
 /* TESS_E_NOMEM: memory ran out; free it then, too */
-tess_status tess_block_params_create(tess_mem *mem, const tess_model *model, tess_block_params *params);
-void tess_block_params_free(tess_mem *mem, tess_block_params *params);
+tess_status tess_block_params_create(tess_scope *scope, const tess_model *model, tess_block_params *params);
 /* Sets the addresses of a block whose unit is open for forward, or with its gradients for `backward`. *first: number of
  * the block's first parameter */
 void tess_block_params_open(const tess_block_params *params, const tess_model *model, int block,
                             const tess_block_unit *unit, bool backward, int *first);
-
-/* Writes the number of each block's unit to unit_of (tess_model_n_units) and the number of units to *n_units: the
- * same on all ranks of a stage. Different chunks of a stage run at different times, so no unit has blocks of two
- * chunks. In a pipeline the head is a unit by itself, because schedules that split the backward postpone the layers'
- * gradients.
- * TESS_E_NOMEM: memory ran out */
-tess_status tess_block_units_deal(tess_mem *mem, const tess_config *config, const tess_model *model,
-                                  const tess_slot_units *chunks, int n_chunks, int *unit_of, int *n_units);
 
 /* Adds the units to `fsdp`. blocks (tess_model_n_units) receives the unit of each block.
  * resident: shards are in a device's memory

@@ -65,16 +65,13 @@ static tess_status check_claims(const tess_engine *e, const device_claim *all, i
 
 tess_status tess_device_memory_check(tess_engine *e, const tess_executor_options *o)
 {
-    device_claim mine, *all;
+    device_claim mine;
+    TESS_AUTO(tess_mem_drop) device_claim *all = NULL;
     int n = tess_team_size(e->team);
     if (!e->compute.apart || e->config->job.ignore_memory) /* both are the same on all ranks */
         return TESS_OK;
-    TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)n, sizeof(*all), "devices of ranks", (void **)&all));
-    tess_status status = tess_team_agree(e->team, make_claim(e, o, &mine));
-    if (status == TESS_OK)
-        status = tess_all_gather(e->team, &mine, all, sizeof(mine), TESS_U8, NULL);
-    if (status == TESS_OK)
-        status = tess_team_agree(e->team, check_claims(e, all, n, &all[tess_team_rank(e->team)]));
-    tess_mem_free(e->mem, all);
-    return status;
+    TESS_TRY(TESS_NEW(e->mem, n, "devices of ranks", &all));
+    TESS_TRY(tess_team_agree(e->team, make_claim(e, o, &mine)));
+    TESS_TRY(tess_all_gather(e->team, &mine, all, sizeof(mine), TESS_U8, NULL));
+    return tess_team_agree(e->team, check_claims(e, all, n, &all[tess_team_rank(e->team)]));
 }

@@ -23,13 +23,13 @@
 #include "engine/shards.h"
 #include "engine/stages/rank_stage.h"
 #include "engine/peak_speed.h"
+#include "base/mem/scoped.h"
 
 static tess_status add_units(tess_engine *e)
 {
     const int n_units = tess_model_n_units(e->model);
-    TESS_TRY(
-        tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)n_units, sizeof(*e->units), "units", (void **)&e->units));
-    TESS_TRY(tess_block_params_create(e->mem, e->model, &e->gathered));
+    TESS_TRY(TESS_PART(e, n_units, "units", &e->units));
+    TESS_TRY(tess_block_params_create(tess_scope_of(e), e->model, &e->gathered));
     if (e->program != NULL)
         return tess_foreign_add_units(e);
     return tess_block_units_add(e->mem, e->config, e->model, e->stage_plan->units, e->stage_plan->shape.chunks,
@@ -64,24 +64,17 @@ static tess_status fill_weights(tess_engine *e, const tess_reporter *reporter)
     tess_random_weights random = {e->whole, (uint64_t)e->config->debug.seed, tess_stream_threads(e->stream)};
     if (e->config->model.path[0] == '\0' || tess_mem_is_dry(e->mem)) /* a dry stream's threads fill nothing */
         return tess_fsdp_materialize(e->fsdp, tess_random_weights_fill, &random);
-    tess_weights *weights;
+    TESS_AUTO(tess_weights_close) tess_weights *weights = NULL;
     TESS_TRY(tess_weights_open(e->mem, e->config->model.path, e->whole, reporter, &weights));
     adapted_weights beginning = {weights, random};
     bool stored = e->config->lora.path[0] != '\0';
-    tess_status status = stored ? tess_weights_add_adapter(weights, e->config->lora.path) : TESS_OK;
-    if (status == TESS_OK && stored)
-        status = tess_fsdp_materialize(e->fsdp, tess_weights_fill, weights);
-    else if (status == TESS_OK)
-        status = tess_fsdp_materialize(e->fsdp, fill_adapted, &beginning);
-    if (status == TESS_OK) {
-        int32_t *broken = tess_weights_broken(weights); /* each rank has read only its own rows */
-        status =
-            tess_all_reduce(e->team, broken, broken, (size_t)tess_model_n_params(e->whole), TESS_I32, TESS_MAX, NULL);
-    }
-    if (status == TESS_OK)
-        tess_weights_report_broken(weights);
-    tess_weights_close(&weights);
-    return status;
+    TESS_TRY(stored ? tess_weights_add_adapter(weights, e->config->lora.path) : TESS_OK);
+    TESS_TRY(stored ? tess_fsdp_materialize(e->fsdp, tess_weights_fill, weights)
+                    : tess_fsdp_materialize(e->fsdp, fill_adapted, &beginning));
+    int32_t *broken = tess_weights_broken(weights); /* each rank has read only its own rows */
+    TESS_TRY(tess_all_reduce(e->team, broken, broken, (size_t)tess_model_n_params(e->whole), TESS_I32, TESS_MAX, NULL));
+    tess_weights_report_broken(weights);
+    return TESS_OK;
 }
 
 /* Lets drills interrupt an update. */
@@ -104,7 +97,7 @@ static tess_status build_optimizer(tess_engine *e)
 /* Creates the whole model, and this rank's part of it. */
 static tess_status create_models(tess_engine *e, const tess_model_config *model_config)
 {
-    TESS_TRY(tess_mem_alloc(e->mem, TESS_POOL_MISC, sizeof(*e->stage_plan), "stages", (void **)&e->stage_plan));
+    TESS_TRY(TESS_PART(e, 1, "stages", &e->stage_plan));
     if (e->program != NULL) {
         TESS_TRY(tess_foreign_model(e->mem, e->program, &e->whole));
         return tess_foreign_model(e->mem, e->program, &e->model);
@@ -194,7 +187,7 @@ static tess_status build_executor(tess_engine *e)
     TESS_TRY(tess_device_memory_check(e, &options));
     TESS_TRY(tess_compute_hooks(&e->compute, e->model, &hooks, &staging));
     TESS_TRY(tess_loss_meter_create(e->compute.stream, options.max_tokens, &e->meter));
-    TESS_TRY(tess_passes_create(e->mem, (int)e->config->training.passes, options.max_tokens, &e->passes));
+    TESS_TRY(tess_passes_create(tess_scope_of(e), (int)e->config->training.passes, options.max_tokens, &e->passes));
     tess_points points = tess_engine_points(e);
     if (e->at.degree[TESS_AXIS_TP] > 1) {
         size_t most = tess_executor_exchange_bytes(e->model, &options);
@@ -280,10 +273,10 @@ static tess_status build(tess_engine *e, const tess_model_config *model_config, 
 static tess_status create(tess_team *team, const tess_config *config, const tess_model_config *model_config,
                           const engine_source *source, tess_engine **out)
 {
-    tess_engine *e;
+    TESS_AUTO(tess_engine_destroy) tess_engine *e = NULL;
     tess_runtime *runtime = tess_team_runtime(team);
     *out = NULL;
-    TESS_TRY(tess_mem_alloc(tess_runtime_mem(runtime), TESS_POOL_MISC, sizeof(*e), "engine", (void **)&e));
+    TESS_TRY(TESS_NEW(tess_runtime_mem(runtime), 1, "engine", &e));
     *e = (tess_engine){.config = config,
                        .runtime = runtime,
                        .team = team,
@@ -292,12 +285,8 @@ static tess_status create(tess_team *team, const tess_config *config, const tess
                        .scaled.scaler = tess_loss_scaler_of(config),
                        .is_second = source->fill != NULL};
     tess_phase_start(&e->clock);
-    tess_status status = build(e, model_config, source);
-    if (status != TESS_OK) {
-        tess_engine_destroy(&e);
-        return status;
-    }
-    *out = e;
+    TESS_TRY(build(e, model_config, source));
+    *out = TESS_GIVE(e);
     return TESS_OK;
 }
 
@@ -343,12 +332,7 @@ void tess_engine_destroy(tess_engine **handle)
     tess_model_destroy(&e->whole);
     if (e->stage_plan != NULL)
         tess_stage_plan_free(e->mem, e->stage_plan);
-    tess_mem_free(e->mem, e->stage_plan);
-    tess_passes_free(e->mem, &e->passes);
-    tess_block_params_free(e->mem, &e->gathered);
-    tess_mem_free(e->mem, e->units);
-    tess_mem_free(e->mem, e);
-    *handle = NULL;
+    tess_mem_drop(handle);
 }
 
 void tess_engine_peaks(const tess_engine *e, int64_t peak_bytes[TESS_POOL_COUNT])

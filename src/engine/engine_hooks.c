@@ -15,8 +15,7 @@ static tess_status pre_forward(void *self, int unit, const void *const **w)
     TESS_TRY(tess_unit_pre_forward(e->units[unit].unit));
     tess_block_params_open(&e->gathered, e->model, unit, &e->units[unit], false, &first);
     *w = e->gathered.w + first;
-    TESS_TRY(tess_numbers_see_params(e->numbers, unit));
-    return TESS_OK;
+    return tess_numbers_see_params(e->numbers, unit);
 }
 
 static tess_status post_forward(void *self, int unit)
@@ -33,8 +32,7 @@ static tess_status pre_backward(void *self, int unit, const void *const **w, flo
     tess_block_params_open(&e->gathered, e->model, unit, &e->units[unit], true, &first);
     *w = e->gathered.w + first;
     *dw = e->gathered.dw + first;
-    TESS_TRY(tess_numbers_see_params(e->numbers, unit));
-    return TESS_OK;
+    return tess_numbers_see_params(e->numbers, unit);
 }
 
 static tess_status post_backward(void *self, int unit)

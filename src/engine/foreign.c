@@ -5,6 +5,7 @@
 
 #include "engine/model/adapter.h"
 #include "engine/numbers/numbers.h"
+#include "base/mem/scoped.h"
 
 /* ---- The description of the model ---- */
 static int count_params(const tess_program *p)
@@ -82,23 +83,16 @@ static void fill_params(const tess_program *p, const char **names, tess_param *p
 
 tess_status tess_foreign_model(tess_mem *mem, const tess_program *p, tess_model **model)
 {
-    const char **names = NULL;
-    tess_param *params = NULL;
+    TESS_AUTO(tess_mem_drop) const char **names = NULL;
+    TESS_AUTO(tess_mem_drop) tess_param *params = NULL;
     const int n_params = count_params(p);
-    tess_status status;
-    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)p->n_units, sizeof(*names), "units", (void **)&names),
-              done);
-    TESS_GOTO(
-        tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n_params, sizeof(*params), "parameters", (void **)&params),
-        done);
+    TESS_TRY(TESS_NEW(mem, p->n_units, "units", &names));
+    TESS_TRY(TESS_NEW(mem, n_params, "parameters", &params));
     fill_params(p, names, params);
-    TESS_GOTO(tess_model_create_described(mem, names, p->n_units, params, n_params, model), done);
-    status = check_names(p, *model);
+    TESS_TRY(tess_model_create_described(mem, names, p->n_units, params, n_params, model));
+    tess_status status = check_names(p, *model);
     if (status != TESS_OK)
         tess_model_destroy(model);
-done:
-    tess_mem_free(mem, params);
-    tess_mem_free(mem, names);
     return status;
 }
 
@@ -142,26 +136,21 @@ static tess_status add_unit(tess_engine *e, int u, tess_param_desc *descs)
 
 tess_status tess_foreign_add_units(tess_engine *e)
 {
-    tess_param_desc *descs;
-    tess_status status = TESS_OK;
-    TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)count_params(e->program), sizeof(*descs), "units",
-                                  (void **)&descs));
-    for (int u = 0; u < e->program->n_units && status == TESS_OK; u++)
-        status = add_unit(e, u, descs);
-    tess_mem_free(e->mem, descs);
-    return status == TESS_OK ? tess_fsdp_add_hook(e->fsdp, at_moment, e) : status;
+    TESS_AUTO(tess_mem_drop) tess_param_desc *descs = NULL;
+    TESS_TRY(TESS_NEW(e->mem, count_params(e->program), "units", &descs));
+    for (int u = 0; u < e->program->n_units; u++)
+        TESS_TRY(add_unit(e, u, descs));
+    return tess_fsdp_add_hook(e->fsdp, at_moment, e);
 }
 
 tess_status tess_foreign_ready(tess_engine *e)
 {
-    tess_unit **units;
-    TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)e->program->n_units, sizeof(tess_unit *), "units",
-                                  (void **)&units));
+    TESS_AUTO(tess_mem_drop) tess_unit **units = NULL;
+    TESS_TRY(TESS_NEW(e->mem, e->program->n_units, "units", &units));
     for (int u = 0; u < e->program->n_units; u++)
         units[u] = e->units[u].unit;
-    tess_status status = e->program->ready(e->program->self, e->fsdp, units);
-    tess_mem_free(e->mem, units);
-    return status == TESS_OK ? TESS_OK : tess_fail_context(status, "program: ready");
+    TESS_TRY_CTX(e->program->ready(e->program->self, e->fsdp, units), "program: ready");
+    return TESS_OK;
 }
 
 /* ---- A step ---- */

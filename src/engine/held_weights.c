@@ -6,6 +6,7 @@
 #include "base/core/rng.h"
 #include "device/bf16.h"
 #include "tessera/comm.h"
+#include "base/mem/scoped.h"
 
 /* ---- Holding ---- */
 static tess_status hold_units(tess_held_weights *held)
@@ -23,9 +24,7 @@ static tess_status hold_units(tess_held_weights *held)
 
 static tess_status alloc_pointers(tess_held_weights *held)
 {
-    return tess_mem_alloc_array(tess_stream_mem(held->compute.stream), TESS_POOL_MISC,
-                                (size_t)tess_model_n_params(held->model), sizeof(*held->w), "held weights",
-                                (void **)&held->w);
+    return TESS_NEW(tess_stream_mem(held->compute.stream), tess_model_n_params(held->model), "held weights", &held->w);
 }
 
 static tess_status make_hooks(tess_held_weights *held, tess_dtype dtype)
@@ -77,7 +76,7 @@ tess_status tess_weights_let_go(tess_held_weights *held)
     tess_mem *mem = tess_stream_mem(held->compute.stream);
     tess_staging_destroy(&held->compute.staging);
     if (held->of_host.self != NULL)
-        tess_static_hooks_free(mem, &held->of_host);
+        tess_static_hooks_free(&held->of_host);
     tess_status status = held->engine != NULL ? let_units_go(held) : TESS_OK;
     tess_mem_free(mem, held->w);
     *held = (tess_held_weights){.engine = NULL};

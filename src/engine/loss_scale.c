@@ -11,7 +11,7 @@ tess_loss_scaler tess_loss_scaler_of(const tess_config *c)
                                   c->training.loss_scale > 0 ? c->training.loss_scale : c->training.loss_scale_init};
 }
 
-tess_loss_scale_rule tess_loss_scale_rule_of(const tess_config *c)
+static tess_loss_scale_rule rule_of(const tess_config *c)
 {
     return (tess_loss_scale_rule){.interval = c->training.loss_scale_interval,
                                   .hysteresis = c->training.loss_scale_hysteresis,
@@ -36,7 +36,7 @@ tess_loss_scaler tess_loss_scaler_next(tess_loss_scaler s, const tess_loss_scale
 tess_status tess_loss_scale_step(tess_engine *e, tess_engine_report *report)
 {
     const tess_config *c = e->config;
-    const tess_loss_scale_rule rule = tess_loss_scale_rule_of(c);
+    const tess_loss_scale_rule rule = rule_of(c);
     const tess_loss_scaler before = e->scaled.scaler;
     bool overflow = isfinite(report->loss) && !isfinite(report->grad_norm);
     report->loss_scale = before.scale;

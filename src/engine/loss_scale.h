@@ -26,7 +26,6 @@ typedef struct tess_loss_scale_rule {
 
 /* The scaler of a run's first step. */
 tess_loss_scaler tess_loss_scaler_of(const tess_config *config);
-tess_loss_scale_rule tess_loss_scale_rule_of(const tess_config *config);
 /* Returns the scaler after a step. It follows torch.amp.GradScaler.update, with growth 2 and backoff 0.5; with
  * hysteresis and a least scale it follows deepspeed's DynamicLossScaler.update_scale. Pure function. */
 tess_loss_scaler tess_loss_scaler_next(tess_loss_scaler scaler, const tess_loss_scale_rule *rule, bool overflow);

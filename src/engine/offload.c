@@ -35,20 +35,17 @@ static tess_status open_disk(tess_offload *o, tess_runtime *runtime, const tess_
 
 tess_status tess_offload_begin(tess_runtime *runtime, const tess_config *config, tess_offload **out)
 {
-    tess_offload *o;
+    TESS_AUTO(tess_offload_end) tess_offload *o = NULL;
     tess_mem *mem = tess_runtime_mem(runtime);
     *out = NULL;
     if (!tess_config_offloads(config) || config->offload.folder[0] == '\0' || tess_mem_pager(mem) != NULL)
         return TESS_OK;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*o), "offload", (void **)&o));
+    TESS_TRY(TESS_NEW(mem, 1, "offload", &o));
     *o = (tess_offload){.mem = mem, .disk.pools = tess_offload_pools(config)};
-    tess_status status = tess_mem_is_dry(mem) ? TESS_OK : open_disk(o, runtime, config);
-    if (status != TESS_OK) {
-        tess_offload_end(&o);
-        return tess_fail_context(status, "offload");
-    }
+    if (!tess_mem_is_dry(mem))
+        TESS_TRY_CTX(open_disk(o, runtime, config), "offload");
     tess_mem_set_disk(mem, &o->disk);
-    *out = o;
+    *out = TESS_GIVE(o);
     return TESS_OK;
 }
 
@@ -86,8 +83,7 @@ void tess_offload_end(tess_offload **handle)
     tess_mem_set_disk(o->mem, NULL);
     tess_disk_destroy(&o->files);
     tess_pager_destroy(&o->pager);
-    tess_mem_free(o->mem, o);
-    *handle = NULL;
+    tess_mem_drop(handle);
 }
 
 tess_status tess_offload_check_space(const tess_config *config, double bytes)

@@ -1,18 +1,10 @@
 #include "engine/passes.h"
 
-tess_status tess_passes_create(tess_mem *mem, int n, int64_t max_tokens, tess_passes *passes)
+tess_status tess_passes_create(tess_scope *scope, int n, int64_t max_tokens, tess_passes *passes)
 {
     *passes = (tess_passes){.n = n, .max_tokens = max_tokens};
-    TESS_TRY(
-        tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n, sizeof(*passes->ends), "passes", (void **)&passes->ends));
-    return tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)max_tokens + 1, sizeof(*passes->cu_seqlens), "passes",
-                                (void **)&passes->cu_seqlens);
-}
-
-void tess_passes_free(tess_mem *mem, tess_passes *passes)
-{
-    tess_mem_free(mem, passes->cu_seqlens);
-    tess_mem_free(mem, passes->ends);
+    TESS_TRY(TESS_NEW_IN(scope, n, "passes", &passes->ends));
+    return TESS_NEW_IN(scope, max_tokens + 1, "passes", &passes->cu_seqlens);
 }
 
 tess_status tess_passes_cut(const tess_passes *passes, const tess_batch *batch)

@@ -6,6 +6,7 @@
 #ifndef TESS_ENGINE_PASSES_H
 #define TESS_ENGINE_PASSES_H
 
+#include "base/mem/scoped.h"
 #include "nn/model.h"
 
 /* The passes of one micro-batch at a time. */
@@ -17,8 +18,7 @@ typedef struct tess_passes {
 } tess_passes;
 
 /* TESS_E_NOMEM: memory ran out; free it then, too */
-tess_status tess_passes_create(tess_mem *mem, int n, int64_t max_tokens, tess_passes *passes);
-void tess_passes_free(tess_mem *mem, tess_passes *passes);
+tess_status tess_passes_create(tess_scope *scope, int n, int64_t max_tokens, tess_passes *passes);
 
 /* Assigns sequences to passes. Each pass takes the next sequences, as long as they have at most max_tokens tokens
  * together; the last passes may be empty. One pass takes everything. The result depends on the lengths only, so

@@ -49,12 +49,10 @@ tess_rank_power tess_power_of_device(const tess_device_properties *device, tess_
 tess_status tess_peak_of_team(tess_mem *mem, tess_team *team, tess_rank_power mine, double *peak)
 {
     int n = tess_team_size(team);
-    tess_rank_power *all;
+    TESS_AUTO(tess_mem_drop) tess_rank_power *all = NULL;
     mine.host = tess_team_host(team, tess_team_rank(team));
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n, sizeof(*all), "peak of ranks", (void **)&all));
-    tess_status status = tess_all_gather(team, &mine, all, sizeof(mine) / sizeof(int64_t), TESS_I64, NULL);
-    if (status == TESS_OK)
-        *peak = tess_peak_of_ranks(all, n);
-    tess_mem_free(mem, all);
-    return status;
+    TESS_TRY(TESS_NEW(mem, n, "peak of ranks", &all));
+    TESS_TRY(tess_all_gather(team, &mine, all, sizeof(mine) / sizeof(int64_t), TESS_I64, NULL));
+    *peak = tess_peak_of_ranks(all, n);
+    return TESS_OK;
 }

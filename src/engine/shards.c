@@ -41,15 +41,13 @@ static tess_status count_sharers(const tess_engine *e, int *n)
 {
     const int64_t mine[] = {tess_team_host(e->team, tess_team_rank(e->team)),
                             (int64_t)tess_hash_text(tess_device_get_properties(e->compute.device)->name)};
-    int64_t(*all)[2];
-    TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)e->at.world, sizeof(*all), "devices of ranks",
-                                  (void **)&all));
-    tess_status status = tess_all_gather(e->team, mine, all, 2, TESS_I64, NULL);
+    TESS_AUTO(tess_mem_drop) int64_t(*all)[2] = NULL;
+    TESS_TRY(TESS_NEW(e->mem, e->at.world, "devices of ranks", &all));
+    TESS_TRY(tess_all_gather(e->team, mine, all, 2, TESS_I64, NULL));
     *n = 0;
     for (int r = 0; r < e->at.world; r++)
         *n += all[r][0] == mine[0] && all[r][1] == mine[1];
-    tess_mem_free(e->mem, all);
-    return status;
+    return TESS_OK;
 }
 
 static tess_status fits(tess_engine *e, tess_device_need_fn device_need, bool *fit)

@@ -59,9 +59,8 @@ tess_health_reading tess_health_read_load(const char *root)
 }
 
 /* ---- Open files ---- */
-static tess_status count_name(void *context, const char *name)
+static tess_status count_name(void *context, const char *)
 {
-    (void)name;
     ++*(int *)context;
     return TESS_OK;
 }

@@ -4,6 +4,7 @@
 
 #include "device/device.h"
 #include "infer/generate_impl.h"
+#include "base/mem/scoped.h"
 
 /* ---- Memory that tess_generator_sleep frees ---- */
 static tess_status make_results(tess_generator *g)
@@ -80,8 +81,8 @@ tess_generator_stats tess_generator_get_stats(const tess_generator *g)
 static tess_status make_texts(tess_generator *g)
 {
     size_t n = (size_t)g->options.max_sequences, length = (size_t)g->options.max_length, room = (size_t)g->table_room;
-    TESS_TRY(tess_mem_alloc_array(tess_stream_mem(g->stream), TESS_POOL_ACTIVATIONS, 2 * n,
-                                  (length + room) * sizeof(int32_t), "texts", &g->memory));
+    TESS_TRY(tess_scope_alloc(tess_scope_of(g), TESS_POOL_ACTIVATIONS, 2 * n, (length + room) * sizeof(int32_t),
+                              "texts", &g->memory));
     int32_t *next = g->memory;
     for (size_t i = 0; i < n; i++) {
         text *const texts[] = {&g->sequences[i].text, &g->prompts[i].text};
@@ -115,8 +116,8 @@ static tess_status make(tess_generator *g)
                   {(void **)&g->draws, n, sizeof(*g->draws)},
                   {(void **)&g->news, n, sizeof(*g->news)}};
     for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
-        TESS_TRY(tess_mem_alloc_array(tess_stream_mem(g->stream), TESS_POOL_ACTIVATIONS, arrays[i].count,
-                                      arrays[i].size, "generation", arrays[i].pointer));
+        TESS_TRY(tess_scope_alloc(tess_scope_of(g), TESS_POOL_ACTIVATIONS, arrays[i].count, arrays[i].size,
+                                  "generation", arrays[i].pointer));
     TESS_TRY(make_texts(g));
     return tess_generator_wake(g);
 }
@@ -156,17 +157,14 @@ static tess_status size(tess_generator *g)
 tess_status tess_generator_create(tess_stream *stream, const tess_model *model, const tess_hooks *hooks,
                                   const tess_generator_options *options, tess_generator **out)
 {
-    tess_generator *g;
+    TESS_AUTO(tess_generator_destroy) tess_generator *g = NULL;
     *out = NULL;
-    TESS_TRY(tess_mem_alloc(tess_stream_mem(stream), TESS_POOL_MISC, sizeof(*g), "generator", (void **)&g));
+    TESS_TRY(TESS_NEW(tess_stream_mem(stream), 1, "generator", &g));
     *g = (tess_generator){.stream = stream, .model = model, .hooks = *hooks, .options = *options};
-    tess_status status = size(g);
-    if (status == TESS_OK)
-        status = make(g);
-    if (status != TESS_OK)
-        tess_generator_destroy(&g);
-    *out = g;
-    return status;
+    TESS_TRY(size(g));
+    TESS_TRY(make(g));
+    *out = TESS_GIVE(g);
+    return TESS_OK;
 }
 
 void tess_generator_destroy(tess_generator **handle)
@@ -174,14 +172,8 @@ void tess_generator_destroy(tess_generator **handle)
     tess_generator *g = *handle;
     if (g == NULL)
         return;
-    tess_mem *mem = tess_stream_mem(g->stream);
     tess_generator_sleep(g);
-    void *const blocks[] = {g->sequences, g->prompts, g->running, g->memory, g->ids,   g->pos,       g->targets,
-                            g->pages,     g->rows,    g->picked,  g->news,   g->draws, g->cu_seqlens};
-    for (size_t i = 0; i < sizeof(blocks) / sizeof(blocks[0]); i++)
-        tess_mem_free(mem, blocks[i]);
-    tess_mem_free(mem, g);
-    *handle = NULL;
+    tess_mem_drop(handle);
 }
 
 void tess_generator_set_watch(tess_generator *g, const tess_watch *watch)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "device/device.h"
+#include "base/mem/scoped.h"
 
 struct tess_kv_pages {
     tess_stream *stream;
@@ -30,16 +31,15 @@ size_t tess_kv_page_bytes(const tess_model *model, tess_dtype dtype)
 
 static tess_status make(tess_kv_pages *p, const tess_model *model, tess_dtype dtype, int64_t n_pages)
 {
-    tess_mem *mem = tess_stream_mem(p->stream);
     size_t n = (size_t)n_pages, L = (size_t)tess_model_get_config(model)->n_layers, bytes;
     TESS_CHECK(!__builtin_mul_overflow(p->page_bytes, n, &bytes), TESS_E_NOMEM,
                "a cache of %lld pages of %zu bytes is too large", (long long)n_pages, p->page_bytes);
     TESS_TRY(
         tess_device_alloc(tess_stream_device(p->stream), TESS_POOL_KV_CACHE, bytes, "keys and values", &p->memory));
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, L, sizeof(void *), "pages", (void **)&p->k));
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, L, sizeof(void *), "pages", (void **)&p->v));
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(int32_t), "pages", (void **)&p->shares));
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(int32_t), "pages", (void **)&p->free));
+    TESS_TRY(TESS_PART(p, L, "pages", &p->k));
+    TESS_TRY(TESS_PART(p, L, "pages", &p->v));
+    TESS_TRY(TESS_PART(p, n, "pages", &p->shares));
+    TESS_TRY(TESS_PART(p, n, "pages", &p->free));
     char *at = p->memory;
     const size_t part = layer_bytes(model, dtype);
     for (int unit = 0; unit < tess_model_n_units(model); unit++) {
@@ -66,14 +66,12 @@ tess_status tess_kv_pages_create(tess_stream *stream, const tess_model *model, t
 {
     TESS_CHECK(n_pages >= 1 && n_pages <= INT32_MAX, TESS_E_INVALID, "a cache of %lld pages; 1 to 2^31-1 are possible",
                (long long)n_pages);
-    tess_kv_pages *p;
-    TESS_TRY(tess_mem_alloc(tess_stream_mem(stream), TESS_POOL_MISC, sizeof(*p), "pages", (void **)&p));
+    TESS_AUTO(tess_kv_pages_destroy) tess_kv_pages *p = NULL;
+    TESS_TRY(TESS_NEW(tess_stream_mem(stream), 1, "pages", &p));
     *p = (tess_kv_pages){.stream = stream, .page_bytes = tess_kv_page_bytes(model, dtype)};
-    tess_status status = make(p, model, dtype, n_pages);
-    if (status != TESS_OK)
-        tess_kv_pages_destroy(&p);
-    *out = p;
-    return status;
+    TESS_TRY(make(p, model, dtype, n_pages));
+    *out = TESS_GIVE(p);
+    return TESS_OK;
 }
 
 void tess_kv_pages_destroy(tess_kv_pages **handle)
@@ -81,14 +79,8 @@ void tess_kv_pages_destroy(tess_kv_pages **handle)
     tess_kv_pages *p = *handle;
     if (p == NULL)
         return;
-    tess_mem *mem = tess_stream_mem(p->stream);
     tess_device_free(tess_stream_device(p->stream), p->memory);
-    tess_mem_free(mem, p->k);
-    tess_mem_free(mem, p->v);
-    tess_mem_free(mem, p->shares);
-    tess_mem_free(mem, p->free);
-    tess_mem_free(mem, p);
-    *handle = NULL;
+    tess_mem_drop(handle);
 }
 
 const tess_kv_cache *tess_kv_pages_cache(const tess_kv_pages *p)

@@ -6,6 +6,7 @@
 #include "base/core/heap.h"
 #include "base/core/rng.h"
 #include "infer/sampler_weights.h"
+#include "base/mem/scoped.h"
 
 enum { CHUNK = 1024 };
 
@@ -36,40 +37,28 @@ static int64_t n_chunks(int64_t n)
 
 tess_status tess_sampler_create(tess_mem *mem, tess_threads *threads, int64_t vocab_size, tess_sampler **out)
 {
-    tess_sampler *s;
+    TESS_AUTO(tess_sampler_destroy) tess_sampler *s = NULL;
     *out = NULL;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*s), "sampler", (void **)&s));
+    TESS_TRY(TESS_NEW(mem, 1, "sampler", &s));
     *s = (tess_sampler){.mem = mem, .threads = threads, .sum = tess_weight_sum_select(), .vocab_size = vocab_size};
     size_t V = (size_t)vocab_size, chunks = (size_t)n_chunks(vocab_size), n = (size_t)tess_threads_count(threads);
     size_t bytes = chunks * sizeof(tess_weight_sum) + V * (sizeof(candidate) + sizeof(float));
     bytes = (bytes + 63) / 64 * 64;
-    tess_status status =
-        tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(workspace), "sampler", (void **)&s->spaces);
-    if (status == TESS_OK)
-        status = tess_mem_alloc_array(mem, TESS_POOL_MISC, n, bytes, "sampler", &s->memory);
-    if (status != TESS_OK) {
-        tess_sampler_destroy(&s);
-        return status;
-    }
+    TESS_TRY(TESS_PART(s, n, "sampler", &s->spaces));
+    TESS_TRY(tess_scope_alloc(tess_scope_of(s), TESS_POOL_MISC, n, bytes, "sampler", &s->memory));
     for (size_t i = 0; i < n; i++) {
         workspace *w = &s->spaces[i];
         w->chunks = (void *)((char *)s->memory + i * bytes);
         w->candidates = (void *)(w->chunks + chunks);
         w->penalized = (void *)(w->candidates + V);
     }
-    *out = s;
+    *out = TESS_GIVE(s);
     return TESS_OK;
 }
 
 void tess_sampler_destroy(tess_sampler **handle)
 {
-    tess_sampler *s = *handle;
-    if (s == NULL)
-        return;
-    tess_mem_free(s->mem, s->memory);
-    tess_mem_free(s->mem, s->spaces);
-    tess_mem_free(s->mem, s);
-    *handle = NULL;
+    tess_mem_drop(handle);
 }
 
 float tess_sampling_inv_temperature(const tess_sampling *options)

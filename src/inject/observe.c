@@ -50,8 +50,7 @@ void tess_faults_destroy(tess_mem *mem, tess_faults **faults)
         return;
     tess_mem_free(mem, (*faults)->held_in);
     tess_mem_free(mem, (*faults)->held_out);
-    tess_mem_free(mem, *faults);
-    *faults = NULL;
+    tess_mem_drop(faults);
 }
 
 /* Whether the fault has happened in any life. The random rank differs between jobs of different size. */

@@ -121,18 +121,18 @@ static tess_status alloc_activations(tess_executor *e)
 
 static tess_status alloc_memory(tess_executor *e)
 {
-    tess_mem *mem = tess_stream_mem(e->stream);
     const size_t n_slots = (size_t)tess_executor_slots(&e->options);
-    TESS_TRY(TESS_NEW(mem, n_slots * (size_t)e->model->n_units, "executor's units", &e->units));
-    TESS_TRY(TESS_NEW(mem, n_slots * (size_t)e->model->n_parts, "executor's parts", &e->parts));
-    TESS_TRY(TESS_NEW(mem, n_slots * 2 * e->model->work_bytes, "parts' tensors", &e->works));
-    TESS_TRY(TESS_NEW(mem, e->model->n_params, "no gradients", &e->none));
+    TESS_TRY(TESS_PART(e, n_slots * (size_t)e->model->n_units, "executor's units", &e->units));
+    TESS_TRY(TESS_PART(e, n_slots * (size_t)e->model->n_parts, "executor's parts", &e->parts));
+    TESS_TRY(TESS_PART(e, n_slots * 2 * e->model->work_bytes, "parts' tensors", &e->works));
+    TESS_TRY(TESS_PART(e, e->model->n_params, "no gradients", &e->none));
     if (e->options.slot_units != NULL) {
-        TESS_TRY(TESS_NEW(mem, e->options.n_slots, "slots", &e->slots));
+        TESS_TRY(TESS_PART(e, e->options.n_slots, "slots", &e->slots));
         memcpy(e->slots, e->options.slot_units, (size_t)e->options.n_slots * sizeof(*e->slots));
         e->options.slot_units = e->slots;
     }
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_ACTIVATIONS, host_bytes(&e->options), "sequences", &e->host_memory));
+    TESS_TRY(tess_scope_alloc(tess_scope_of(e), TESS_POOL_ACTIVATIONS, host_bytes(&e->options), 1, "sequences",
+                              &e->host_memory));
     e->seqs = e->host_memory;
     e->graded = e->options.train ? (void *)(e->seqs + e->options.max_tokens) : NULL;
     return alloc_activations(e);
@@ -160,16 +160,8 @@ void tess_executor_destroy(tess_executor **executor)
 {
     if (*executor == NULL)
         return;
-    tess_mem *mem = tess_stream_mem((*executor)->stream);
     free_activations(*executor);
-    tess_mem_free(mem, (*executor)->host_memory);
-    tess_mem_free(mem, (*executor)->none);
-    tess_mem_free(mem, (*executor)->slots);
-    tess_mem_free(mem, (*executor)->works);
-    tess_mem_free(mem, (*executor)->parts);
-    tess_mem_free(mem, (*executor)->units);
-    tess_mem_free(mem, *executor);
-    *executor = NULL;
+    tess_mem_drop(executor);
 }
 
 void tess_executor_sleep(tess_executor *e)

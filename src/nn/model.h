@@ -391,6 +391,6 @@ tess_status tess_executor_logits(tess_executor *executor, const tess_batch *batc
  * its float32 gradient or NULL. Borrows both arrays. Allocates *hooks->self; free it with tess_static_hooks_free. */
 tess_status tess_static_hooks(tess_mem *mem, const tess_model *model, const void *const *w, float *const *dw,
                               tess_hooks *hooks);
-void tess_static_hooks_free(tess_mem *mem, tess_hooks *hooks);
+void tess_static_hooks_free(tess_hooks *hooks);
 
 #endif

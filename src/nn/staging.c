@@ -167,10 +167,11 @@ static void describe_unit(tess_staging *s, int unit)
 
 static tess_status build(tess_staging *s)
 {
-    tess_mem *mem = tess_stream_mem(s->stream);
     const size_t n_units = (size_t)tess_model_n_units(s->model), n_params = (size_t)tess_model_n_params(s->model);
-    const tess_home_options home = {
-        .mem = mem, .stream = s->stream, .away = 1u << TESS_POOL_PARAMS | 1u << TESS_POOL_GRADS, .is_private = true};
+    const tess_home_options home = {.mem = tess_stream_mem(s->stream),
+                                    .stream = s->stream,
+                                    .away = 1u << TESS_POOL_PARAMS | 1u << TESS_POOL_GRADS,
+                                    .is_private = true};
     const struct {
         void *pointer;
         size_t n, size;
@@ -182,7 +183,8 @@ static tess_status build(tess_staging *s)
                   {&s->w, n_params, sizeof(*s->w)},
                   {&s->dw, n_params, sizeof(*s->dw)}};
     for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
-        TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, arrays[i].n, arrays[i].size, "staging", arrays[i].pointer));
+        TESS_TRY(tess_scope_alloc(tess_scope_of(s), TESS_POOL_MISC, arrays[i].n, arrays[i].size, "staging",
+                                  arrays[i].pointer));
     for (int unit = 0; unit < (int)n_units; unit++)
         describe_unit(s, unit);
     return tess_home_create(&home, &s->home);
@@ -206,9 +208,5 @@ void tess_staging_destroy(tess_staging **handle)
     if (s == NULL)
         return;
     tess_home_destroy(&s->home);
-    void *const arrays[] = {s->params, s->grads, s->w_parts, s->dw_parts, s->n_open, s->w, s->dw};
-    for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
-        tess_mem_free(tess_stream_mem(s->stream), arrays[i]);
-    tess_mem_free(tess_stream_mem(s->stream), s);
-    *handle = NULL;
+    tess_mem_drop(handle);
 }

@@ -1,5 +1,6 @@
 /* Hooks for weights that this process holds whole: they gather nothing and reduce nothing. */
 #include "nn/model.h"
+#include "base/mem/scoped.h"
 
 typedef struct whole {
     const tess_model *model;
@@ -25,10 +26,8 @@ static tess_status pre_backward(void *self, int unit, const void *const **w, flo
     return TESS_OK;
 }
 
-static tess_status post(void *self, int unit)
+static tess_status post(void *, int)
 {
-    (void)self;
-    (void)unit;
     return TESS_OK;
 }
 
@@ -46,8 +45,7 @@ tess_status tess_static_hooks(tess_mem *mem, const tess_model *model, const void
     return TESS_OK;
 }
 
-void tess_static_hooks_free(tess_mem *mem, tess_hooks *hooks)
+void tess_static_hooks_free(tess_hooks *hooks)
 {
-    tess_mem_free(mem, hooks->self);
-    hooks->self = NULL;
+    tess_mem_drop(&hooks->self);
 }

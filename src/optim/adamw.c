@@ -54,12 +54,11 @@ typedef struct parts {
     _Atomic int status; /* the last status that was not TESS_OK */
 } parts;
 
-static void update_part(void *context, int64_t begin, int64_t end, int worker)
+static void update_part(void *context, int64_t begin, int64_t end, int)
 {
     parts *s = context;
     const piece *p = s->p;
     const tess_span *span = p->span;
-    (void)worker;
     for (int64_t lane = begin; lane < end; lane++) {
         optim_journal *journal = s->u->optimizer->journal;
         int64_t from = lane * s->per_lane, to = from + s->per_lane < span->n ? from + s->per_lane : span->n;

@@ -6,10 +6,9 @@ typedef struct clipping {
     float *g, most;
 } clipping;
 
-static void clip(void *context, int64_t begin, int64_t end, int worker)
+static void clip(void *context, int64_t begin, int64_t end, int)
 {
     const clipping c = *(const clipping *)context;
-    (void)worker;
     for (int64_t i = begin; i < end; i++) {
         float x = c.g[i] > c.most ? c.most : c.g[i];
         c.g[i] = x < -c.most ? -c.most : x;

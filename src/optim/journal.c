@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/mem/named.h"
+#include "base/mem/scoped.h"
 
 /* room for float32 weights and two moments; 8-bit moments need less, even with their two additional floats */
 enum { RECORD_BYTES = 3 * 256 * (int)sizeof(float) };
@@ -61,8 +62,7 @@ void optim_journal_close(tess_mem *mem, optim_journal **journal)
     if (*journal == NULL)
         return;
     tess_mem_free_named(mem, TESS_POOL_MISC, size_of(*journal), (*journal)->kept);
-    tess_mem_free(mem, *journal);
-    *journal = NULL;
+    tess_mem_drop(journal);
 }
 
 int optim_journal_begin(optim_journal *j, int64_t step, int n_threads)

@@ -32,19 +32,17 @@ typedef struct muon_elements {
 } muon_elements;
 
 /* y = y / b */
-static void divide(void *context, int64_t begin, int64_t end, int worker)
+static void divide(void *context, int64_t begin, int64_t end, int)
 {
     const muon_elements *e = context;
-    (void)worker;
     for (int64_t i = begin; i < end; i++)
         e->y[i] /= e->b;
 }
 
 /* y = a x + b y */
-static void combine(void *context, int64_t begin, int64_t end, int worker)
+static void combine(void *context, int64_t begin, int64_t end, int)
 {
     const muon_elements *e = context;
-    (void)worker;
     for (int64_t i = begin; i < end; i++)
         e->y[i] = e->a * e->x[i] + e->b * e->y[i];
 }
@@ -168,12 +166,11 @@ typedef struct muon_direction {
     _Atomic int status; /* the last status that was not TESS_OK */
 } muon_direction;
 
-static void direct_blocks(void *context, int64_t first, int64_t last, int worker)
+static void direct_blocks(void *context, int64_t first, int64_t last, int)
 {
     muon_direction *d = context;
     const optim_pass *pass = d->pass;
     const tess_optimizer_options *o = &pass->u->optimizer->options;
-    (void)worker;
     for (int64_t block = first; block < last; block++) {
         const int64_t begin = block * OPTIM_BLOCK, left = pass->span->n - begin;
         const int n = left < OPTIM_BLOCK ? (int)left : OPTIM_BLOCK;

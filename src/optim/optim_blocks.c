@@ -53,10 +53,9 @@ static void keep_status(shared_pass *s, tess_status status)
         atomic_store(&s->status, status);
 }
 
-static void update_blocks(void *context, int64_t begin, int64_t end, int worker)
+static void update_blocks(void *context, int64_t begin, int64_t end, int)
 {
     shared_pass *s = context;
-    (void)worker;
     for (int64_t block = begin; block < end; block++)
         keep_status(s, update_block(s->pass, block));
 }
@@ -105,9 +104,8 @@ static void update_lane(shared_pass *s, int lane)
     }
 }
 
-static void update_lanes(void *context, int64_t begin, int64_t end, int worker)
+static void update_lanes(void *context, int64_t begin, int64_t end, int)
 {
-    (void)worker;
     for (int64_t lane = begin; lane < end; lane++)
         update_lane(context, (int)lane);
 }

@@ -4,6 +4,7 @@
 
 #include "optim/optim_home.h"
 #include "optim/optim_impl.h"
+#include "base/mem/scoped.h"
 
 /* ---- Options ---- */
 static tess_status check_part(const char *name, double value, bool below_one)
@@ -36,8 +37,7 @@ static tess_status alloc_all(tess_optimizer *o, const tess_span *spans, bool sha
     optim_layout layout;
     bool found;
     const bool on_host = tess_home_device(o->home) == NULL, journals = on_host && !tess_home_is_private(o->home);
-    TESS_TRY(tess_mem_alloc_array(o->mem, TESS_POOL_MISC, (size_t)o->n_spans, sizeof(*o->params), "optimizer spans",
-                                  (void **)&o->params));
+    TESS_TRY(TESS_PART(o, o->n_spans, "optimizer spans", &o->params));
     TESS_TRY(optim_layout_of(spans, o->n_spans, &o->options, o->exchange.n_ranks, o->params, &layout));
     if (journals)
         TESS_TRY(optim_journal_open(
@@ -48,8 +48,8 @@ static tess_status alloc_all(tess_optimizer *o, const tess_span *spans, bool sha
     o->state = o->block->at;
     if (!layout.has_muon)
         return TESS_OK;
-    return tess_mem_alloc_array(o->mem, TESS_POOL_OPTIMIZER, layout.work_elements, sizeof(float), "muon",
-                                (void **)&o->work);
+    return tess_scope_alloc(tess_scope_of(o), TESS_POOL_OPTIMIZER, layout.work_elements, sizeof(float), "muon",
+                            (void **)&o->work);
 }
 
 tess_status tess_optimizer_check_device(const tess_optimizer_options *options)
@@ -78,8 +78,8 @@ tess_status tess_optimizer_create_home(tess_home *home, tess_mem *mem, const tes
     TESS_TRY(check_options(options));
     if (place->stream != NULL && !tess_device_get_properties(tess_stream_device(place->stream))->host_memory)
         TESS_TRY(tess_optimizer_check_device(options));
-    tess_optimizer *o = NULL;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*o), "optimizer", (void **)&o));
+    TESS_AUTO(tess_optimizer_destroy) tess_optimizer *o = NULL;
+    TESS_TRY(TESS_NEW(mem, 1, "optimizer", &o));
     *o = (tess_optimizer){.mem = mem,
                           .stream = place->stream,
                           .owner = place->owner,
@@ -88,14 +88,9 @@ tess_status tess_optimizer_create_home(tess_home *home, tess_mem *mem, const tes
                           .n_spans = n_spans};
     for (int k = 0; k < OPTIM_MOMENTS; k++)
         tess_code_map_fill(k == 0, &o->maps[k]);
-    tess_status status = open_home(o, place, home);
-    if (status == TESS_OK)
-        status = alloc_all(o, spans, home != NULL);
-    if (status != TESS_OK) {
-        tess_optimizer_destroy(&o);
-        return tess_fail_context(status, "optimizer");
-    }
-    *out = o;
+    TESS_TRY_CTX(open_home(o, place, home), "optimizer");
+    TESS_TRY_CTX(alloc_all(o, spans, home != NULL), "optimizer");
+    *out = TESS_GIVE(o);
     return TESS_OK;
 }
 
@@ -120,12 +115,9 @@ void tess_optimizer_destroy(tess_optimizer **handle)
         return;
     tess_stream_destroy(&o->own_stream);
     optim_journal_close(o->mem, &o->journal);
-    tess_mem_free(o->mem, o->work);
     tess_home_free(o->home, o->block);
     tess_home_destroy(&o->home);
-    tess_mem_free(o->mem, o->params);
-    tess_mem_free(o->mem, o);
-    *handle = NULL;
+    tess_mem_drop(handle);
 }
 
 /* ---- Settings ---- */

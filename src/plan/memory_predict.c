@@ -80,12 +80,11 @@ tess_status tess_memory_predict_rank(const tess_model_config *model, const tess_
     return TESS_OK;
 }
 
-tess_status tess_memory_device_need(tess_mem *mem, const tess_config *config, const tess_model *model, int rank,
+tess_status tess_memory_device_need(tess_mem *, const tess_config *config, const tess_model *model, int rank,
                                     double *bytes)
 {
     tess_memory_of_rank need;
     const tess_memory_plan plan = tess_memory_plan_of(config, 1);
-    (void)mem;
     TESS_TRY(tess_memory_predict_rank(tess_model_get_config(model), &plan, rank, &need));
     *bytes = tess_pools_sum(need.device);
     return TESS_OK;

@@ -60,12 +60,11 @@ static int64_t turn_begin(const rl_sample *s, int64_t least)
     return first;
 }
 
-static tess_status token(void *self, const tess_request *request, int64_t position, int32_t id, float logprob,
-                         bool generated, bool *stop)
+static tess_status token(void *self, const tess_request *request, int64_t, int32_t id, float logprob, bool generated,
+                         bool *stop)
 {
     rl_drawing *d = self;
     rl_sample *s = request->user;
-    (void)position;
     TESS_TRY(rl_copy_look(d->r));
     if (!generated)
         return TESS_OK;
@@ -114,7 +113,7 @@ static tess_status run(rl_drawing *d, const tess_held_weights *held)
         .temperature = d->options->temperature, .top_p = 1, .seed = (uint64_t)d->r->config->debug.seed, .exact = true};
     const tess_request_source source = {d, next, token, finished};
     const bool together = rl_draws_together(d->r);
-    tess_generator *generator = NULL;
+    TESS_AUTO(tess_generator_destroy) tess_generator *generator = NULL;
     tess_status status = TESS_OK;
     if (d->n > 0)
         status =
@@ -126,7 +125,6 @@ static tess_status run(rl_drawing *d, const tess_held_weights *held)
         status = tess_generator_run(generator, &sampling, model->eos_token_id, model->n_eos, &source);
         d->alone = together && !d->r->newest.turns.all_failed;
     }
-    tess_generator_destroy(&generator);
     return status;
 }
 
@@ -161,7 +159,7 @@ tess_status rl_draw(rl *r, const rl_draw_options *options, rl_sample *const *sam
         d.stops[i] = r->config->rollout.stop.item[i];
     tess_runtime_phase(tess_trainer_runtime(r->trainer), "rollout", rl_step(r) + 1, r->newest.state.rollout);
     *alone = true;
-    TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)n + 1, sizeof(*d.again), "turns", (void **)&d.again));
+    TESS_TRY(TESS_NEW(r->mem, n + 1, "turns", &d.again));
     tess_status status = r->copy != NULL ? rl_copy_hold(r, &held) : tess_weights_hold(r->engine, &held);
     if (status == TESS_OK && r->engine != NULL)
         status = tess_drawing_share(r->engine, &d.generator);

@@ -10,6 +10,7 @@
 static const uint64_t evaluation_numbers = (uint64_t)1 << 62; /* no sample of a rollout has such a number */
 
 typedef struct rl_evaluation {
+    tess_scope own;
     rl_sample *samples; /* (n) rewards of all ranks */
     rl_sample **listed; /* (n) */
     int32_t *owner;
@@ -21,11 +22,9 @@ static tess_status begin(rl *r, rl_evaluation *e)
 {
     const int64_t n = r->config->evaluation.n;
     const size_t count = (size_t)e->n;
-    TESS_TRY(
-        tess_mem_alloc_array(r->mem, TESS_POOL_MISC, count, sizeof(*e->samples), "evaluation", (void **)&e->samples));
-    TESS_TRY(
-        tess_mem_alloc_array(r->mem, TESS_POOL_MISC, count, sizeof(*e->listed), "evaluation", (void **)&e->listed));
-    TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, count, sizeof(*e->owner), "evaluation", (void **)&e->owner));
+    TESS_TRY(TESS_NEW_IN(&e->own, count, "evaluation", &e->samples));
+    TESS_TRY(TESS_NEW_IN(&e->own, count, "evaluation", &e->listed));
+    TESS_TRY(TESS_NEW_IN(&e->own, count, "evaluation", &e->owner));
     for (int64_t i = 0; i < e->n; i++) {
         const tess_prompt_record *prompt = tess_prompts_at(r->held_out, i / n);
         e->samples[i] = (rl_sample){.number = i, .record = i / n, .finish = RL_UNFINISHED};
@@ -44,20 +43,16 @@ static tess_status answer(rl *r, rl_evaluation *e)
                                      .numbers = evaluation_numbers,
                                      .prompts = r->held_out,
                                      .prefix_n = c->evaluation.n};
-    rl_sample **mine;
+    TESS_AUTO(tess_mem_drop) rl_sample **mine = NULL;
     int64_t n = 0;
-    TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)e->n, sizeof(*mine), "evaluation", (void **)&mine));
+    TESS_TRY(TESS_NEW(r->mem, e->n, "evaluation", &mine));
     for (int64_t i = 0; i < e->n; i++)
         if (e->owner[i] == rl_speaker(r, rl_place(r)))
             mine[n++] = e->listed[i];
-    rl_begin_turns(r, e->n);
-    tess_status status = rl_draw(r, &options, mine, n, &e->alone);
-    if (status == TESS_OK)
-        status = rl_judge_turns(r);
-    if (status == TESS_OK)
-        status = rl_grade(r, r->held_out, mine, rl_speaks(r) ? n : 0);
-    tess_mem_free(r->mem, mine);
-    TESS_TRY(status);
+    r->newest.turns = (rl_turn_failures){.n_samples = e->n};
+    TESS_TRY(rl_draw(r, &options, mine, n, &e->alone));
+    TESS_TRY(rl_judge_turns(r));
+    TESS_TRY(rl_grade(r, r->held_out, mine, rl_speaks(r) ? n : 0));
     return rl_exchange(r, e->listed, e->owner, e->n);
 }
 
@@ -122,7 +117,7 @@ static tess_status tolerate(const rl *r, tess_status status)
 
 tess_status rl_evaluate(rl *r)
 {
-    rl_evaluation e = {.n = tess_prompts_count(r->held_out) * r->config->evaluation.n};
+    rl_evaluation e = {.own = {.mem = r->mem}, .n = tess_prompts_count(r->held_out) * r->config->evaluation.n};
     const double begin_s = tess_os_now_s();
     tess_status status = begin(r, &e);
     if (status == TESS_OK)
@@ -131,8 +126,6 @@ tess_status rl_evaluate(rl *r)
         report(r, &e, tess_os_now_s() - begin_s);
     for (int64_t i = 0; i < e.n && e.samples != NULL; i++)
         rl_sample_free(r->mem, &e.samples[i]);
-    tess_mem_free(r->mem, e.samples);
-    tess_mem_free(r->mem, e.listed);
-    tess_mem_free(r->mem, e.owner);
+    tess_scope_end(&e.own);
     return e.alone ? tess_fail_context(status, "evaluation") : tolerate(r, status);
 }

@@ -40,18 +40,16 @@ static tess_status gather(rl *r, const tess_buffer *mine, char *all, size_t stri
     enum { ROUND = 64 << 20 };
     for (size_t at = 0; at < stride; at += ROUND) {
         const size_t n = stride - at < ROUND ? stride - at : ROUND;
-        char *round;
+        TESS_AUTO(tess_mem_drop) char *round = NULL;
         TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)tess_team_size(r->team) + 1, n, "exchange",
                                       (void **)&round));
         char *own = round + (size_t)tess_team_size(r->team) * n;
         memset(own, 0, n);
         if (mine->size > at)
             memcpy(own, mine->data + at, mine->size - at < n ? mine->size - at : n);
-        tess_status status = tess_all_gather(r->team, own, round, n, TESS_U8, NULL);
-        for (int rank = 0; status == TESS_OK && rank < tess_team_size(r->team); rank++)
+        TESS_TRY(tess_all_gather(r->team, own, round, n, TESS_U8, NULL));
+        for (int rank = 0; rank < tess_team_size(r->team); rank++)
             memcpy(all + (size_t)rank * stride + at, round + (size_t)rank * n, n);
-        tess_mem_free(r->mem, round);
-        TESS_TRY(status);
     }
     return TESS_OK;
 }
@@ -62,33 +60,27 @@ static tess_status exchange(rl *r, rl_sample *const *samples, const int32_t *own
     const int world = tess_team_size(r->team);
     int64_t size = (int64_t)mine->size;
     size_t stride = 0;
-    char *all;
+    TESS_AUTO(tess_mem_drop) char *all = NULL;
     TESS_TRY(tess_all_gather(r->team, &size, sizes, 1, TESS_I64, NULL));
     for (int rank = 0; rank < world; rank++)
         stride = (size_t)sizes[rank] > stride ? (size_t)sizes[rank] : stride;
     TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)world, stride + 1, "exchange", (void **)&all));
-    tess_status status = gather(r, mine, all, stride);
-    if (status == TESS_OK)
-        status = unpack(r, samples, owner, n, all, sizes, stride);
-    tess_mem_free(r->mem, all);
-    return status;
+    TESS_TRY(gather(r, mine, all, stride));
+    return unpack(r, samples, owner, n, all, sizes, stride);
 }
 
 tess_status rl_exchange(rl *r, rl_sample *const *samples, const int32_t *owner, int64_t n)
 {
-    tess_buffer mine = {.mem = r->mem};
-    int64_t *sizes;
+    TESS_AUTO(tess_buffer_free) tess_buffer mine = {.mem = r->mem};
+    TESS_AUTO(tess_mem_drop) int64_t *sizes = NULL;
     if (tess_team_size(r->team) == 1)
         return TESS_OK;
-    TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)tess_team_size(r->team), sizeof(*sizes), "exchange",
-                                  (void **)&sizes));
+    TESS_TRY(TESS_NEW(r->mem, tess_team_size(r->team), "exchange", &sizes));
     tess_team_label(r->team, "samples", r->newest.state.rollout);
     tess_status status = pack(r, samples, owner, n, &mine);
     if (status == TESS_OK)
         status = exchange(r, samples, owner, n, &mine, sizes);
     tess_team_label(r->team, NULL, -1);
-    tess_buffer_free(&mine);
-    tess_mem_free(r->mem, sizes);
     return status;
 }
 

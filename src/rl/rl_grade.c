@@ -7,6 +7,7 @@
 #include "tessera/comm.h"
 
 typedef struct grading {
+    tess_scope own;
     tess_reward_item *items;
     tess_reward_result *results;
     size_t *text; /* (items + 1) offset of each answer's text, and the end of the last one */
@@ -63,9 +64,9 @@ static tess_status grade(rl *r, grading *g, const tess_prompts *prompts, rl_samp
                          int64_t n_all)
 {
     const size_t count = (size_t)n;
-    TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, count, sizeof(*g->items), "grades", (void **)&g->items));
-    TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, count, sizeof(*g->results), "grades", (void **)&g->results));
-    TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, count + 1, sizeof(*g->text), "grades", (void **)&g->text));
+    TESS_TRY(TESS_NEW_IN(&g->own, count, "grades", &g->items));
+    TESS_TRY(TESS_NEW_IN(&g->own, count, "grades", &g->results));
+    TESS_TRY(TESS_NEW_IN(&g->own, count + 1, "grades", &g->text));
     TESS_TRY(decode_answers(r, g, samples, n));
     fill_items(g, prompts, samples, n);
     TESS_TRY(tess_rewarder_score(r->rewarder, g->items, n, n_all, g->results));
@@ -76,15 +77,13 @@ static tess_status grade(rl *r, grading *g, const tess_prompts *prompts, rl_samp
 
 static tess_status grade_mine(rl *r, const tess_prompts *prompts, rl_sample *const *samples, int64_t n, int64_t n_all)
 {
-    grading g = {.answers = {.mem = r->mem}};
+    grading g = {.own = {.mem = r->mem}, .answers = {.mem = r->mem}};
     double begin_s = tess_os_now_s();
     if (n == 0)
         return TESS_OK;
     tess_runtime_phase(tess_trainer_runtime(r->trainer), "reward", rl_step(r) + 1, r->newest.state.rollout);
     tess_status status = grade(r, &g, prompts, samples, n, n_all);
-    tess_mem_free(r->mem, g.items);
-    tess_mem_free(r->mem, g.results);
-    tess_mem_free(r->mem, g.text);
+    tess_scope_end(&g.own);
     tess_buffer_free(&g.answers);
     r->newest.facts.grade_s += tess_os_now_s() - begin_s;
     return status;

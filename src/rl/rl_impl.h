@@ -46,6 +46,7 @@
 #ifndef TESS_RL_RL_IMPL_H
 #define TESS_RL_RL_IMPL_H
 
+#include "base/mem/scoped.h"
 #include "data/conversation/prompts.h"
 #include "rl/algo/rl_dpo.h"
 #include "rl/algo/rl_policy_loss.h"
@@ -112,6 +113,7 @@ typedef struct rl_sync_facts {
 /* A rollout as rows to train on, the same on every rank: whole sequences with a row for each token except the last.
  * Row t predicts the token that follows it. */
 typedef struct rl_rows {
+    tess_scope own;
     const rl_sample **samples; /* (n_seqs) */
     int64_t n_seqs, n_rows;
     int64_t *begin;     /* (n_seqs + 1) */
@@ -336,8 +338,6 @@ tess_status rl_text(const rl *r, const int32_t *ids, int64_t n, tess_buffer *tex
 /* Asks the environment about a sample that has finished turn `turn`, whose tokens begin at `first`. The answer is
  * appended to the sample, marked as not drawn. *goes_on: the model has another turn. A failed turn ends the sample. */
 tess_status rl_turn(rl *r, const tess_prompts *prompts, rl_sample *sample, int64_t turn, int64_t first, bool *goes_on);
-/* Restarts the count of failed turns. n_samples: samples that all ranks draw together. */
-void rl_begin_turns(rl *r, int64_t n_samples);
 /* Checks the count of failed turns. TESS_E_INVALID: over all ranks, more turns have failed than reward.max_failures
  * allows. Collective. */
 tess_status rl_judge_turns(rl *r);
@@ -369,7 +369,6 @@ void rl_rows_free(rl *r);
 /* Builds the micro-batches of a step on sequences [first, first + n) of the rows. They are a function of the lengths
  * only. */
 tess_status rl_micro_plan(rl *r, int64_t first, int64_t n, rl_micro_batches **micro);
-void rl_micro_free(rl *r, rl_micro_batches **micro);
 /* Returns the source of batches for the engine. */
 tess_batch_source rl_micro_source(rl *r);
 /* Calls `visit` with each micro-batch of this rank, and then with empty ones until all ranks have made equally many

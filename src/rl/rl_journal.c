@@ -98,26 +98,20 @@ static tess_status take_up(rl_journal *j, const rl_origin *origin)
 tess_status rl_journal_open(tess_mem *mem, const char *folder, int64_t rollout, int rank, const rl_origin *origin,
                             rl_journal **out)
 {
-    rl_journal *j;
+    TESS_AUTO(rl_journal_close) rl_journal *j = NULL;
     char path[1024], name[40];
     TESS_TRY(rollout_folder(folder, rollout, path, sizeof(path)));
     TESS_TRY(tess_os_make_dirs(path));
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*j), "journal", (void **)&j));
+    TESS_TRY(TESS_NEW(mem, 1, "journal", &j));
     *j = (rl_journal){.mem = mem, .fd = -1, .line = {.mem = mem}};
-    tess_status status;
     snprintf(name, sizeof(name), "rank-%05d.samples", rank);
-    TESS_GOTO(tess_os_join(j->path, sizeof(j->path), path, name), opened);
+    TESS_TRY(tess_os_join(j->path, sizeof(j->path), path, name));
     j->fd = open(j->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (j->fd < 0) {
-        status = tess_os_error("create", j->path);
-        goto opened;
-    }
-    TESS_GOTO(take_up(j, origin), opened);
-    *out = j;
+    if (j->fd < 0)
+        return tess_os_error("create", j->path);
+    TESS_TRY(take_up(j, origin));
+    *out = TESS_GIVE(j);
     return TESS_OK;
-opened:
-    rl_journal_close(&j);
-    return status;
 }
 
 void rl_journal_close(rl_journal **handle)
@@ -127,8 +121,7 @@ void rl_journal_close(rl_journal **handle)
         return;
     tess_os_close(&j->fd);
     tess_buffer_free(&j->line);
-    tess_mem_free(j->mem, j);
-    *handle = NULL;
+    tess_mem_drop(handle);
 }
 
 /* ---- Writing ---- */
@@ -191,15 +184,14 @@ static tess_status visit_files(const char *folder, int64_t rollout, file_visit_f
     TESS_TRY(rollout_folder(folder, rollout, path, sizeof(path)));
     if (!tess_os_is_dir(path))
         return TESS_OK;
-    file_list *list = malloc(sizeof(*list));
+    TESS_AUTO(tess_malloc_drop) file_list *list = malloc(sizeof(*list));
     TESS_CHECK(list != NULL, TESS_E_NOMEM, "%s: no memory to list it", path);
     list->n = 0;
-    tess_status status = tess_os_list(path, list_file, list);
+    TESS_TRY(tess_os_list(path, list_file, list));
     qsort(list->name, (size_t)list->n, sizeof(list->name[0]), by_name);
-    for (int i = 0; status == TESS_OK && i < list->n; i++)
-        status = visit(self, path, list->name[i]);
-    free(list);
-    return status;
+    for (int i = 0; i < list->n; i++)
+        TESS_TRY(visit(self, path, list->name[i]));
+    return TESS_OK;
 }
 
 typedef struct journal_reading {

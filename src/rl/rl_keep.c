@@ -16,14 +16,11 @@ tess_status rl_keep_or_warn(const rl *r, tess_status status, const char *what)
 static tess_status write_tokenizer(const rl *r)
 {
     char path[1024];
-    tess_buffer json = {.mem = r->mem};
+    TESS_AUTO(tess_buffer_free) tess_buffer json = {.mem = r->mem};
     TESS_TRY(tess_os_make_dirs(r->folder));
     TESS_TRY(tess_os_join(path, sizeof(path), r->folder, "tokenizer.json"));
-    tess_status status = tess_tokenizer_read(r->mem, r->text.tokenizer_path, &json);
-    if (status == TESS_OK)
-        status = tess_os_write_atomic(path, json.data, json.size);
-    tess_buffer_free(&json);
-    return status;
+    TESS_TRY(tess_tokenizer_read(r->mem, r->text.tokenizer_path, &json));
+    return tess_os_write_atomic(path, json.data, json.size);
 }
 
 tess_status rl_keep_tokenizer(const rl *r)

@@ -4,6 +4,7 @@
 
 #include "rl/algo/rl_balance.h"
 #include "rl/rl_micro.h"
+#include "base/mem/scoped.h"
 
 /* ---- The plan ---- */
 /* Assigns sequences to micro-batches so that those which ranks process at the same time cost about the same. length,
@@ -31,15 +32,11 @@ static tess_status deal_out(rl *r, rl_micro_batches *m, int64_t *length, int64_t
 static tess_status plan(rl *r, rl_micro_batches *m)
 {
     const tess_config *c = r->config;
-    int64_t *lengths;
-    TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, 2 * (size_t)m->n_seqs + 1, sizeof(*lengths), "lengths",
-                                  (void **)&lengths));
-    tess_status status = deal_out(r, m, lengths, lengths + m->n_seqs);
-    tess_mem_free(r->mem, lengths);
-    TESS_TRY(status);
+    TESS_AUTO(tess_mem_drop) int64_t *lengths = NULL;
+    TESS_TRY(TESS_NEW(r->mem, 2 * (size_t)m->n_seqs + 1, "lengths", &lengths));
+    TESS_TRY(deal_out(r, m, lengths, lengths + m->n_seqs));
     m->n_own = tess_coordinates_rounds(&r->engine->at, m->n);
-    TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)m->n_own, sizeof(*m->own), "micro-batches",
-                                  (void **)&m->own));
+    TESS_TRY(TESS_PART(m, m->n_own, "micro-batches", &m->own));
     for (int64_t i = m->first; i < m->first + m->n_seqs; i++)
         m->n_valued += r->rows.samples[i]->grade == RL_SCORED ? r->rows.n_targets[i] : 0;
     m->divisor = (double)m->n_seqs / 2;
@@ -51,49 +48,19 @@ static tess_status plan(rl *r, rl_micro_batches *m)
 
 tess_status rl_micro_plan(rl *r, int64_t first, int64_t n, rl_micro_batches **out)
 {
-    rl_micro_batches *m;
-    rl_micro_free(r, out);
-    TESS_TRY(tess_mem_alloc(r->mem, TESS_POOL_MISC, sizeof(*m), "micro-batches", (void **)&m));
+    TESS_AUTO(tess_mem_drop) rl_micro_batches *m = NULL;
+    tess_mem_drop(out);
+    TESS_TRY(TESS_NEW(r->mem, 1, "micro-batches", &m));
     *m = (rl_micro_batches){.first = first, .n_seqs = n};
-    tess_status status;
-    TESS_GOTO(
-        tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)n + 1, sizeof(*m->bin), "micro-batches", (void **)&m->bin),
-        made);
-    TESS_GOTO(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)n + 1, sizeof(*m->scale), "micro-batches",
-                                   (void **)&m->scale),
-              made);
-    TESS_GOTO(plan(r, m), made);
-    *out = m;
+    TESS_TRY(TESS_PART(m, n + 1, "micro-batches", &m->bin));
+    TESS_TRY(TESS_PART(m, n + 1, "micro-batches", &m->scale));
+    TESS_TRY(plan(r, m));
+    *out = TESS_GIVE(m);
     return TESS_OK;
-made:
-    rl_micro_free(r, &m);
-    return status;
-}
-
-static void free_micro_batch(tess_mem *mem, rl_micro_batch *b)
-{
-    void *const blocks[] = {b->ids, b->pos,   b->targets,   b->cu,    b->place, b->mask,    b->advantage,
-                            b->old, b->drawn, b->reference, b->scale, b->value, b->returns, b->valued};
-    for (size_t i = 0; i < sizeof(blocks) / sizeof(blocks[0]); i++)
-        tess_mem_free(mem, blocks[i]);
-}
-
-void rl_micro_free(rl *r, rl_micro_batches **handle)
-{
-    rl_micro_batches *m = *handle;
-    if (m == NULL)
-        return;
-    for (int64_t i = 0; m->own != NULL && i < m->n_own; i++)
-        free_micro_batch(r->mem, &m->own[i]);
-    tess_mem_free(r->mem, m->own);
-    tess_mem_free(r->mem, m->bin);
-    tess_mem_free(r->mem, m->scale);
-    tess_mem_free(r->mem, m);
-    *handle = NULL;
 }
 
 /* ---- A micro-batch ---- */
-static tess_status alloc_micro_batch(rl *r, rl_micro_batch *b, int64_t n_seqs, int64_t n_rows)
+static tess_status alloc_micro_batch(rl_micro_batches *m, rl_micro_batch *b, int64_t n_seqs, int64_t n_rows)
 {
     const size_t rows = (size_t)n_rows, seqs = (size_t)n_seqs;
     const struct {
@@ -107,8 +74,8 @@ static tess_status alloc_micro_batch(rl *r, rl_micro_batch *b, int64_t n_seqs, i
                   {(void **)&b->scale, seqs, sizeof(float)},     {(void **)&b->value, rows, sizeof(float)},
                   {(void **)&b->returns, rows, sizeof(float)},   {(void **)&b->valued, rows, 1}};
     for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
-        TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, arrays[i].count + 1, arrays[i].size, "micro-batch",
-                                      arrays[i].at));
+        TESS_TRY(tess_scope_alloc(tess_scope_of(m), TESS_POOL_MISC, arrays[i].count + 1, arrays[i].size, "micro-batch",
+                                  arrays[i].at));
     return TESS_OK;
 }
 
@@ -139,7 +106,7 @@ static void add_sequence(rl_micro_batch *b, const rl_rows *rows, int64_t i, floa
     b->batch.n_tokens = at + n;
 }
 
-static tess_status make_micro_batch(rl *r, const rl_micro_batches *m, int64_t index, rl_micro_batch *b)
+static tess_status make_micro_batch(rl *r, rl_micro_batches *m, int64_t index, rl_micro_batch *b)
 {
     const rl_rows *rows = &r->rows;
     int64_t n_seqs = 0, n_rows = 0;
@@ -148,7 +115,7 @@ static tess_status make_micro_batch(rl *r, const rl_micro_batches *m, int64_t in
             n_seqs++;
             n_rows += rows->begin[m->first + i + 1] - rows->begin[m->first + i];
         }
-    TESS_TRY(alloc_micro_batch(r, b, n_seqs, n_rows));
+    TESS_TRY(alloc_micro_batch(m, b, n_seqs, n_rows));
     b->r = r;
     for (int64_t i = 0; i < m->n_seqs; i++)
         if (m->bin[i] == index)

@@ -111,13 +111,12 @@ static tess_status take(rl *r, rl_result *result, tess_buffer *bytes)
 tess_status rl_take_order(rl *r)
 {
     const double begin_s = tess_os_now_s();
-    tess_buffer bytes = {.mem = r->mem};
+    TESS_AUTO(tess_buffer_free) tess_buffer bytes = {.mem = r->mem};
     rl_result result = {.bytes = 0};
     if (r->orders == NULL || !r->orders->is_out)
         return TESS_OK;
     enter(r, "rollout");
     tess_status status = take(r, &result, &bytes);
-    tess_buffer_free(&bytes);
     r->sync.wait_s += tess_os_now_s() - begin_s;
     return status == TESS_OK ? TESS_OK
                              : tess_fail_context(status, "rollout %lld of the ranks that draw",
@@ -135,7 +134,7 @@ tess_status rl_orders_create(rl *r)
 {
     if (r->config->rollout.ranks == 0)
         return TESS_OK;
-    TESS_TRY(tess_mem_alloc(r->mem, TESS_POOL_MISC, sizeof(*r->orders), "orders", (void **)&r->orders));
+    TESS_TRY(TESS_NEW(r->mem, 1, "orders", &r->orders));
     *r->orders = (rl_orders){.sync = rl_sync_of(r), .sent_step = -1};
     return tess_weight_sender_create(r->engine, &r->orders->sync, &r->orders->sender);
 }
@@ -145,6 +144,5 @@ void rl_orders_free(rl *r)
     if (r->orders == NULL)
         return;
     tess_weight_sender_destroy(&r->orders->sender);
-    tess_mem_free(r->mem, r->orders);
-    r->orders = NULL;
+    tess_mem_drop(&r->orders);
 }

@@ -42,12 +42,11 @@ static int by_value(const void *a, const void *b)
 /* The median of n > 0 lengths, which are sorted in a copy. */
 static tess_status add_median(rl *r, const char *name, const int64_t *lengths, int64_t n)
 {
-    int64_t *sorted;
-    TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)n, sizeof(*sorted), "lengths", (void **)&sorted));
+    TESS_AUTO(tess_mem_drop) int64_t *sorted = NULL;
+    TESS_TRY(TESS_NEW(r->mem, n, "lengths", &sorted));
     memcpy(sorted, lengths, (size_t)n * sizeof(*sorted));
     qsort(sorted, (size_t)n, sizeof(*sorted), by_value);
     rl_add_metric(&r->figures, name, (double)(sorted[(n - 1) / 2] + sorted[n / 2]) / 2);
-    tess_mem_free(r->mem, sorted);
     return TESS_OK;
 }
 

@@ -70,8 +70,7 @@ static void free_group(tess_mem *mem, rl_group *g, int64_t n)
 {
     for (int64_t k = 0; k < n; k++)
         rl_sample_free(mem, &g->samples[k]);
-    tess_mem_free(mem, g->samples);
-    g->samples = NULL;
+    tess_mem_drop(&g->samples);
 }
 
 void rl_groups_free(tess_mem *mem, rl_groups *groups, int64_t n)
@@ -190,9 +189,8 @@ static tess_status share_out(rollout *o, int64_t *n_known)
 static tess_status grade(rollout *o)
 {
     int64_t n = 0;
-    rl_sample **mine;
-    TESS_TRY(
-        tess_mem_alloc_array(o->r->mem, TESS_POOL_MISC, (size_t)o->n + 1, sizeof(*mine), "samples", (void **)&mine));
+    TESS_AUTO(tess_mem_drop) rl_sample **mine = NULL;
+    TESS_TRY(TESS_NEW(o->r->mem, o->n + 1, "samples", &mine));
     for (int64_t i = 0; i < o->n; i++)
         if (o->owner[i] == tess_team_rank(o->r->team) && o->samples[i]->finish != RL_UNFINISHED &&
             o->samples[i]->grade == RL_UNGRADED)
@@ -200,7 +198,6 @@ static tess_status grade(rollout *o)
     tess_status status = rl_grade(o->r, o->r->prompts, mine, n);
     for (int64_t i = 0; i < n && status == TESS_OK; i++)
         status = rl_write_down(o->r, &o->journal, o->round, mine[i]);
-    tess_mem_free(o->r->mem, mine);
     return tess_team_agree(o->r->team, status); /* a failed grader ends all ranks together */
 }
 
@@ -215,20 +212,18 @@ static tess_status draw(rollout *o, int64_t n_known)
                                      .prefix_n = c->rollout.n,
                                      .journal = &o->journal,
                                      .round = o->round};
-    rl_sample **mine;
+    TESS_AUTO(tess_mem_drop) rl_sample **mine = NULL;
     int64_t n = 0;
     bool alone;
-    TESS_TRY(
-        tess_mem_alloc_array(o->r->mem, TESS_POOL_MISC, (size_t)o->n + 1, sizeof(*mine), "samples", (void **)&mine));
+    TESS_TRY(TESS_NEW(o->r->mem, o->n + 1, "samples", &mine));
     for (int64_t i = 0; i < o->n; i++) {
         if (o->owner[i] == speaker)
             mine[n++] = o->samples[i];
         if (o->owner[i] >= 2 * world)
             o->owner[i] -= 2 * world;
     }
-    tess_status status = n_known < o->n ? rl_draw(o->r, &options, mine, n, &alone) : TESS_OK;
-    tess_mem_free(o->r->mem, mine);
-    TESS_TRY(status);
+    if (n_known < o->n)
+        TESS_TRY(rl_draw(o->r, &options, mine, n, &alone));
     return rl_judge_turns(o->r);
 }
 
@@ -321,7 +316,7 @@ static tess_status run_rounds(rollout *o)
  * then the samples. */
 typedef struct left_over {
     uint64_t chain;
-    tess_buffer samples;
+    tess_buffer *samples;
 } left_over;
 
 static tess_status take_left(void *self, int64_t round, const void *bytes, size_t size)
@@ -330,8 +325,8 @@ static tess_status take_left(void *self, int64_t round, const void *bytes, size_
     const size_t n = sizeof(left->chain);
     if (round != RL_ROUND_LEFT || size < n || memcmp(bytes, &left->chain, n) != 0)
         return TESS_OK;
-    left->samples.size = 0;
-    return tess_buffer_append(&left->samples, (const char *)bytes + n, size - n);
+    left->samples->size = 0;
+    return tess_buffer_append(left->samples, (const char *)bytes + n, size - n);
 }
 
 static tess_status find_left(const rl *r, left_over *left)
@@ -347,15 +342,11 @@ static tess_status find_left(const rl *r, left_over *left)
 
 static tess_status read_carried(rl *r)
 {
-    left_over left = {.chain = r->newest.state.chain, .samples = {.mem = r->mem}};
-    tess_status status = tess_team_rank(r->team) == 0 ? find_left(r, &left) : TESS_OK;
-    status = tess_team_agree(r->team, status);
-    if (status == TESS_OK)
-        status = rl_share_bytes(r->team, &left.samples);
-    if (status == TESS_OK)
-        status = rl_groups_read(r, &left.samples, (size_t)r->newest.state.carried, &r->newest.under_way);
-    tess_buffer_free(&left.samples);
-    TESS_TRY(status);
+    TESS_AUTO(tess_buffer_free) tess_buffer samples = {.mem = r->mem};
+    left_over left = {.chain = r->newest.state.chain, .samples = &samples};
+    TESS_TRY(tess_team_agree(r->team, tess_team_rank(r->team) == 0 ? find_left(r, &left) : TESS_OK));
+    TESS_TRY(rl_share_bytes(r->team, &samples));
+    TESS_TRY(rl_groups_read(r, &samples, (size_t)r->newest.state.carried, &r->newest.under_way));
     TESS_CHECK((int64_t)r->newest.under_way.n == r->newest.state.carried, TESS_E_NOT_FOUND,
                "%s: rollout %lld began with %lld prompts under way, and %zu of them are in the journal of the one "
                "before: go on from an older checkpoint (checkpoint.load_step)",
@@ -374,7 +365,7 @@ static tess_status begin_carried(rl *r)
 static tess_status write_left(rollout *o)
 {
     rl *r = o->r;
-    tess_buffer bytes = {.mem = r->mem};
+    TESS_AUTO(tess_buffer_free) tess_buffer bytes = {.mem = r->mem};
     if (r->newest.under_way.n == 0 || o->journal == NULL || tess_team_rank(r->team) != 0)
         return TESS_OK;
     tess_status status = tess_buffer_append(&bytes, &r->newest.after.chain, sizeof(r->newest.after.chain));
@@ -382,23 +373,20 @@ static tess_status write_left(rollout *o)
         status = rl_groups_write(r, &r->newest.under_way, &bytes);
     if (status == TESS_OK)
         status = rl_journal_append_bytes(o->journal, RL_ROUND_LEFT, bytes.data, bytes.size);
-    tess_buffer_free(&bytes);
     return rl_keep_or_warn(r, status, "a restart after this rollout will not be possible");
 }
 
 /* ---- The whole ---- */
 static tess_status extend_chain(rl *r)
 {
-    tess_buffer bytes = {.mem = r->mem};
-    tess_status status = TESS_OK;
+    TESS_AUTO(tess_buffer_free) tess_buffer bytes = {.mem = r->mem};
     for (size_t g = 0; g < r->newest.chosen.n; g++)
-        for (int64_t k = 0; k < r->config->rollout.n && status == TESS_OK; k++) {
+        for (int64_t k = 0; k < r->config->rollout.n; k++) {
             bytes.size = 0;
-            status = rl_sample_write(&r->newest.chosen.group[g].samples[k], &bytes);
+            TESS_TRY(rl_sample_write(&r->newest.chosen.group[g].samples[k], &bytes));
             r->newest.after.chain = rl_chain(r->newest.after.chain, bytes.data, bytes.size);
         }
-    tess_buffer_free(&bytes);
-    return status;
+    return TESS_OK;
 }
 
 /* If the journal cannot be opened, the run continues with a warning about the consequences. */
@@ -450,7 +438,7 @@ tess_status rl_collect(rl *r, bool may_draw)
         TESS_TRY(identify_drawer(r, &o.origin.weights));
     rl_groups_free(r->mem, &r->newest.chosen, r->config->rollout.n);
     r->newest.facts = (rl_rollout_facts){.rounds = 0};
-    rl_begin_turns(r, r->config->rollout.prompts * r->config->rollout.n);
+    r->newest.turns = (rl_turn_failures){.n_samples = r->config->rollout.prompts * r->config->rollout.n};
     r->newest.after = r->newest.state;
     tess_status status = collect(&o);
     rl_journal_close(&o.journal);

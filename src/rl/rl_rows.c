@@ -13,22 +13,18 @@ typedef struct array_of_rows {
     size_t count, size;
 } array_of_rows;
 
-static tess_status alloc_arrays(rl *r, const array_of_rows *arrays, int n)
+static tess_status alloc_arrays(tess_scope *scope, const array_of_rows *arrays, int n)
 {
     for (int i = 0; i < n; i++)
-        TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, arrays[i].count + 1, arrays[i].size, "rows of a rollout",
-                                      arrays[i].at));
+        TESS_TRY(tess_scope_alloc(scope, TESS_POOL_MISC, arrays[i].count + 1, arrays[i].size, "rows of a rollout",
+                                  arrays[i].at));
     return TESS_OK;
 }
 
 void rl_rows_free(rl *r)
 {
-    rl_rows *rows = &r->rows;
-    void *const blocks[] = {rows->samples, rows->begin, rows->n_targets, rows->group, rows->mask,    rows->version,
-                            rows->drawn,   rows->old,   rows->reference, rows->value, rows->returns, rows->advantage};
-    for (size_t i = 0; i < sizeof(blocks) / sizeof(blocks[0]); i++)
-        tess_mem_free(r->mem, blocks[i]);
-    *rows = (rl_rows){.n_seqs = 0};
+    tess_scope_end(&r->rows.own);
+    r->rows = (rl_rows){.own = {.mem = r->mem}};
 }
 
 static tess_status alloc_rows(rl *r)
@@ -43,10 +39,10 @@ static tess_status alloc_rows(rl *r)
                                        {(void **)&rows->returns, n_rows, sizeof(float)}};
     const array_of_rows of_reference[] = {{(void **)&rows->reference, n_rows, sizeof(float)}};
     if (rl_has_values(r->config))
-        TESS_TRY(alloc_arrays(r, of_values, 2));
+        TESS_TRY(alloc_arrays(&rows->own, of_values, 2));
     if (r->reference != NULL)
-        TESS_TRY(alloc_arrays(r, of_reference, 1));
-    return alloc_arrays(r, arrays, (int)(sizeof(arrays) / sizeof(arrays[0])));
+        TESS_TRY(alloc_arrays(&rows->own, of_reference, 1));
+    return alloc_arrays(&rows->own, arrays, (int)(sizeof(arrays) / sizeof(arrays[0])));
 }
 
 /* ---- Samples to rows ---- */
@@ -59,7 +55,7 @@ static tess_status list_sequences(rl *r)
     const array_of_rows arrays[] = {{(void **)&rows->samples, (size_t)rows->n_seqs, sizeof(*rows->samples)},
                                     {(void **)&rows->begin, (size_t)rows->n_seqs, sizeof(int64_t)},
                                     {(void **)&rows->group, (size_t)rows->n_groups, sizeof(int64_t)}};
-    TESS_TRY(alloc_arrays(r, arrays, 3));
+    TESS_TRY(alloc_arrays(&rows->own, arrays, 3));
     for (int64_t i = 0; i < rows->n_seqs; i++) {
         rows->samples[i] = &r->trained.group[i / n].samples[i % n];
         rows->begin[i + 1] = rows->begin[i] + rows->samples[i]->n - 1;
@@ -126,14 +122,13 @@ static tess_status score(rl *r, const tess_batch *batch, const int64_t *place, v
 static tess_status score_all(rl *r, bool of_reference, float *into)
 {
     rl_scoring s = {.into = into, .of_reference = of_reference};
-    const size_t most = (size_t)(r->config->training.local_batch_size * r->config->training.seq_len);
-    const array_of_rows arrays[] = {{(void **)&s.logprob, most, sizeof(float)}};
-    TESS_TRY(alloc_arrays(r, arrays, 1));
+    const int64_t most = r->config->training.local_batch_size * r->config->training.seq_len;
+    TESS_TRY(TESS_NEW(r->mem, most + 1, "rows of a rollout", &s.logprob));
     memset(into, 0, (size_t)r->rows.n_rows * sizeof(*into)); /* rows of other ranks are added */
     tess_status status = rl_micro_plan(r, 0, r->rows.n_seqs, &r->micro);
     if (status == TESS_OK)
         status = rl_micro_visit(r, score, &s);
-    rl_micro_free(r, &r->micro);
+    tess_mem_drop(&r->micro);
     tess_mem_free(r->mem, s.logprob);
     return status == TESS_OK ? rl_share_floats(r, into, r->rows.n_rows) : status;
 }
@@ -246,6 +241,7 @@ static tess_status fill_advantages(rl *r, const rewards *w)
 static tess_status make_advantages(rl *r)
 {
     rewards w = {.reward = NULL};
+    TESS_AUTO(tess_scope_end) tess_scope own = {.mem = r->mem};
     const size_t n = (size_t)r->rows.n_seqs;
     const array_of_rows arrays[] = {{(void **)&w.reward, n, sizeof(double)},
                                     {(void **)&w.advantage, n, sizeof(double)},
@@ -253,12 +249,8 @@ static tess_status make_advantages(rl *r)
                                     {(void **)&w.cu, n, sizeof(int32_t)},
                                     {(void **)&w.token, (size_t)r->rows.n_rows, sizeof(float)},
                                     {(void **)&w.mask, (size_t)r->rows.n_rows, 1}};
-    tess_status status = alloc_arrays(r, arrays, 6);
-    if (status == TESS_OK)
-        status = fill_advantages(r, &w);
-    for (int i = 0; i < 6; i++)
-        tess_mem_free(r->mem, *arrays[i].at);
-    return status;
+    TESS_TRY(alloc_arrays(&own, arrays, 6));
+    return fill_advantages(r, &w);
 }
 
 /* ---- The whole ---- */

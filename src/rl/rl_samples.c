@@ -7,6 +7,7 @@
 
 #include "base/mem/make_room.h"
 #include "rl/rl_journal.h"
+#include "base/mem/scoped.h"
 
 static tess_status add_record(void *self, int64_t round, const void *bytes, size_t size)
 {
@@ -67,7 +68,6 @@ void rl_samples_free(rl_samples *samples)
 {
     for (size_t i = 0; i < samples->n; i++)
         rl_sample_free(samples->mem, &samples->sample[i]);
-    tess_mem_free(samples->mem, samples->sample);
-    samples->sample = NULL;
+    tess_mem_drop(&samples->sample);
     samples->n = samples->room = 0;
 }

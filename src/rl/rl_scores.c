@@ -85,15 +85,11 @@ static tess_status fill_arrays(const rl *r, const tess_buffer *bytes)
 tess_status rl_scores_recall(rl *r)
 {
     const rl_origin origin = origin_of(r);
-    tess_buffer bytes = {.mem = r->mem};
+    TESS_AUTO(tess_buffer_free) tess_buffer bytes = {.mem = r->mem};
     tess_status status = TESS_OK;
     if (tess_team_rank(r->team) == 0)
         status = rl_journal_read(r->folder, r->training.rollout, &origin, take_scores, &bytes);
-    status = tess_team_agree(r->team, status);
-    if (status == TESS_OK)
-        status = rl_share_bytes(r->team, &bytes);
-    if (status == TESS_OK)
-        status = fill_arrays(r, &bytes);
-    tess_buffer_free(&bytes);
-    return status;
+    TESS_TRY(tess_team_agree(r->team, status));
+    TESS_TRY(rl_share_bytes(r->team, &bytes));
+    return fill_arrays(r, &bytes);
 }

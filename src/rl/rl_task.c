@@ -132,9 +132,9 @@ static tess_status create(tess_trainer *trainer, tess_task *task)
 {
     rl *r;
     tess_runtime *runtime = tess_trainer_runtime(trainer);
-    TESS_TRY(
-        tess_mem_alloc(tess_runtime_mem(runtime), TESS_POOL_MISC, sizeof(*r), "reinforcement learning", (void **)&r));
-    *r = (rl){.trainer = trainer,
+    TESS_TRY(TESS_NEW(tess_runtime_mem(runtime), 1, "reinforcement learning", &r));
+    *r = (rl){.rows.own.mem = tess_runtime_mem(runtime),
+              .trainer = trainer,
               .config = tess_trainer_config(trainer),
               .mem = tess_runtime_mem(runtime),
               .team = tess_trainer_team(trainer)};
@@ -254,7 +254,7 @@ static void close_task(void *self)
 {
     rl *r = self;
     const int64_t n = r->config->rollout.n;
-    rl_micro_free(r, &r->micro);
+    tess_mem_drop(&r->micro);
     rl_rows_free(r);
     rl_groups_free(r->mem, &r->trained, n);
     rl_groups_free(r->mem, &r->newest.chosen, n);
@@ -457,10 +457,9 @@ static bool evaluates(const void *self, bool last)
     return r->held_out != NULL && (last || r->engine->step % r->config->validation.interval == 0);
 }
 
-static tess_status after_step(void *self, bool last, tess_validation_report *report)
+static tess_status after_step(void *self, bool last, tess_validation_report *)
 {
     rl *r = self;
-    (void)report;
     if (!rl_has_pairs(r->config) && r->figures.n > 0) /* this process made the step */
         TESS_TRY(rl_advise(r));
     return evaluates(r, last) ? rl_evaluate(r) : TESS_OK;

@@ -15,13 +15,12 @@ static tess_status decode(const rl *r, const rl_sample *s, int64_t first, tess_b
 /* Tokenizes only the observation; text that the model drew is never tokenized again. */
 static tess_status append(rl *r, rl_sample *s, const tess_buffer *observation)
 {
-    tess_ids ids = {.mem = r->mem};
-    tess_status status = tess_encode_text(r->text.tokenizer, observation->data, observation->size, false, &ids);
+    TESS_AUTO(tess_ids_free) tess_ids ids = {.mem = r->mem};
+    TESS_TRY(tess_encode_text(r->text.tokenizer, observation->data, observation->size, false, &ids));
     const int64_t room = r->config->training.seq_len - s->n;
-    for (size_t i = 0; i < ids.size && (int64_t)i < room && status == TESS_OK; i++)
-        status = rl_sample_add(r->mem, s, ids.data[i], 0, RL_NOT_DRAWN);
-    tess_ids_free(&ids);
-    return status;
+    for (size_t i = 0; i < ids.size && (int64_t)i < room; i++)
+        TESS_TRY(rl_sample_add(r->mem, s, ids.data[i], 0, RL_NOT_DRAWN));
+    return TESS_OK;
 }
 
 /* Checks a number of failed turns, on this rank or on all. */
@@ -35,11 +34,6 @@ static tess_status fail_turns(const rl *r, int64_t failed)
     return TESS_FAIL(TESS_E_INVALID, "%lld turns failed, reward.max_failures allows %g of %lld samples; %s",
                      (long long)failed, r->config->reward.max_failures, (long long)r->newest.turns.n_samples,
                      r->newest.turns.newest);
-}
-
-void rl_begin_turns(rl *r, int64_t n_samples)
-{
-    r->newest.turns = (rl_turn_failures){.n_samples = n_samples};
 }
 
 tess_status rl_judge_turns(rl *r)
@@ -93,7 +87,7 @@ static tess_status share(rl *r, tess_status status, tess_buffer *observation, bo
 
 tess_status rl_turn(rl *r, const tess_prompts *prompts, rl_sample *s, int64_t turn, int64_t first, bool *goes_on)
 {
-    tess_buffer response = {.mem = r->mem}, answer = {.mem = r->mem}, observation = {.mem = r->mem};
+    TESS_AUTO(tess_buffer_free) tess_buffer response = {.mem = r->mem}, answer = response, observation = response;
     const tess_prompt_record *record = tess_prompts_at(prompts, s->record);
     tess_status status = decode(r, s, first, &response, &answer);
     const tess_turn said = {.id = (uint64_t)s->number,
@@ -108,8 +102,5 @@ tess_status rl_turn(rl *r, const tess_prompts *prompts, rl_sample *s, int64_t tu
     status = share(r, status, &observation, goes_on);
     if (status == TESS_OK && *goes_on)
         status = append(r, s, &observation);
-    tess_buffer_free(&response);
-    tess_buffer_free(&answer);
-    tess_buffer_free(&observation);
     return status;
 }

@@ -4,6 +4,7 @@
 
 #include "rl/rl_micro.h"
 #include "tessera/comm.h"
+#include "base/mem/scoped.h"
 
 /* ---- Values ---- */
 typedef struct valuing {
@@ -39,7 +40,7 @@ tess_status rl_values_make(rl *r)
     tess_status status = rl_micro_plan(r, 0, rows->n_seqs, &r->micro);
     if (status == TESS_OK)
         status = rl_micro_visit(r, value_rows, &v);
-    rl_micro_free(r, &r->micro);
+    tess_mem_drop(&r->micro);
     tess_mem_free(r->mem, v.value);
     return status == TESS_OK ? rl_share_floats(r, rows->value, rows->n_rows) : status;
 }

@@ -207,18 +207,15 @@ static tess_status check_freeze(const step_search *s, int64_t step)
 static tess_status load(const step_search *s, int64_t step, json_t **meta)
 {
     tess_trainer *t = s->t;
-    tess_ckpt_tensor *tensors;
+    TESS_AUTO(tess_mem_drop) tess_ckpt_tensor *tensors = NULL;
     int n;
     TESS_TRY(choose_exclusions(s, step));
     TESS_TRY(check_freeze(s, step));
     TESS_TRY(tess_trainer_list_tensors(t, &tensors, &n));
     const tess_ckpt_load_options options = {tess_stream_threads(t->engine->stream), t->hosts, t->without.n == 0,
                                             t->config.checkpoint.host_local};
-    tess_status status = tess_exclude_tensors(&t->without, tensors, &n);
-    if (status == TESS_OK)
-        status = tess_ckpt_load(t->mem, t->team, s->folder, step, tensors, n, &options, meta);
-    tess_mem_free(t->mem, tensors);
-    return status;
+    TESS_TRY(tess_exclude_tensors(&t->without, tensors, &n));
+    return tess_ckpt_load(t->mem, t->team, s->folder, step, tensors, n, &options, meta);
 }
 
 /* Called when loading step *step found damage. Sets *step to the previous checkpoint, or fails with an error that

@@ -55,17 +55,12 @@ tess_status tess_trainer_list_tensors(tess_trainer *t, tess_ckpt_tensor **out, i
 {
     int n_shards = tess_model_n_params(t->engine->whole), n = 0;
     int n_task = t->task.n_tensors != NULL ? t->task.n_tensors(t->task.self) : 0;
-    tess_ckpt_tensor *tensors;
-    TESS_TRY(tess_mem_alloc_array(t->mem, TESS_POOL_MISC,
-                                  (1 + TESS_OPTIMIZER_STATES) * (size_t)n_shards + (size_t)n_task, sizeof(*tensors),
-                                  "checkpoint", (void **)&tensors));
-    tess_status status = TESS_OK;
-    for (int i = 0; i < n_shards && status == TESS_OK; i++) {
+    TESS_AUTO(tess_mem_drop) tess_ckpt_tensor *tensors = NULL;
+    TESS_TRY(TESS_NEW(t->mem, (1 + TESS_OPTIMIZER_STATES) * (size_t)n_shards + (size_t)n_task, "checkpoint", &tensors));
+    for (int i = 0; i < n_shards; i++) {
         tess_shard shard;
         tess_optimizer_state states[TESS_OPTIMIZER_STATES];
-        status = tess_engine_shard(t->engine, i, &shard);
-        if (status != TESS_OK)
-            break;
+        TESS_TRY(tess_engine_shard(t->engine, i, &shard));
         if (t->model_config.lora.rank > 0 && !shard.trainable)
             continue; /* it is in model.path */
         const tess_ckpt_tensor weights = {.name = shard.name,
@@ -78,13 +73,9 @@ tess_status tess_trainer_list_tensors(tess_trainer *t, tess_ckpt_tensor **out, i
         for (int k = 0, n_states = tess_engine_states(t->engine, i, states); k < n_states; k++)
             tensors[n++] = tess_ckpt_state_tensor(&weights, &states[k]);
     }
-    if (status == TESS_OK && n_task > 0)
-        status = t->task.tensors(t->task.self, tensors + n);
-    if (status != TESS_OK) {
-        tess_mem_free(t->mem, tensors);
-        return status;
-    }
-    *out = tensors;
+    if (n_task > 0)
+        TESS_TRY(t->task.tensors(t->task.self, tensors + n));
+    *out = TESS_GIVE(tensors);
     *n_out = n + n_task;
     return TESS_OK;
 }
@@ -259,16 +250,15 @@ static tess_status save_now(tess_trainer *t, const char *folder, const json_t *m
 static tess_status save(tess_trainer *t, const json_t *meta)
 {
     char folder[1024];
-    tess_ckpt_tensor *tensors;
+    TESS_AUTO(tess_mem_drop) tess_ckpt_tensor *tensors = NULL;
     int n;
     bool done = false;
     TESS_TRY(tess_trainer_path(t, t->config.checkpoint.folder, folder, sizeof(folder)));
     TESS_TRY(tess_trainer_list_tensors(t, &tensors, &n));
-    tess_status status = stage(t, folder, meta, tensors, n, &done);
-    if (status == TESS_OK && !done)
-        status = save_now(t, folder, meta, tensors, n);
-    tess_mem_free(t->mem, tensors);
-    return status;
+    TESS_TRY(stage(t, folder, meta, tensors, n, &done));
+    if (!done)
+        TESS_TRY(save_now(t, folder, meta, tensors, n));
+    return TESS_OK;
 }
 
 tess_status tess_trainer_save(tess_trainer *t, bool last)

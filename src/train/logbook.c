@@ -10,6 +10,7 @@
 #include "tessera/comm.h"
 #include "engine/numbers/numbers.h"
 #include "engine/stages/rank_stage.h"
+#include "base/mem/scoped.h"
 
 enum { ENTRIES = 4, KERNELS_NAME = 32 };
 
@@ -50,14 +51,8 @@ tess_status tess_logbook_open(tess_runtime *runtime, tess_logbook **out)
     (*out)->persist = persist;
     tess_status status = open_page(*out);
     if (status != TESS_OK)
-        tess_logbook_close(mem, out);
+        tess_mem_drop(out);
     return status;
-}
-
-void tess_logbook_close(tess_mem *mem, tess_logbook **book)
-{
-    tess_mem_free(mem, *book);
-    *book = NULL;
 }
 
 void tess_logbook_identify(tess_logbook *book, uint64_t identity)

@@ -47,7 +47,6 @@ typedef struct tess_logbook tess_logbook;
 /* Opens this rank's book. Sets *book to NULL if the job has no persistent memory. tess_logbook_is_of tells whether
  * an earlier process has written the book. */
 tess_status tess_logbook_open(tess_runtime *runtime, tess_logbook **book);
-void tess_logbook_close(tess_mem *mem, tess_logbook **book);
 
 /* Sets the identity of the run whose steps the book holds (go_on.c). Call it before the functions that follow. */
 void tess_logbook_identify(tess_logbook *book, uint64_t identity);

@@ -75,22 +75,16 @@ static tess_status drop_later_lines(tess_metrics *metrics, int64_t step)
 tess_status tess_metrics_open_lines(tess_mem *mem, const tess_config *config, const char *name, int64_t step,
                                     tess_metrics **out)
 {
-    tess_metrics *metrics;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*metrics), "metrics", (void **)&metrics));
+    TESS_AUTO(tess_metrics_close) tess_metrics *metrics = NULL;
+    TESS_TRY(TESS_NEW(mem, 1, "metrics", &metrics));
     *metrics = (tess_metrics){.mem = mem, .fd = -1, .line = {.mem = mem}, .waiting = {.mem = mem}};
-    tess_status status;
-    TESS_GOTO(tess_os_join(metrics->path, sizeof(metrics->path), config->job.dump_folder, name), opened);
-    TESS_GOTO(drop_later_lines(metrics, step), opened);
+    TESS_TRY(tess_os_join(metrics->path, sizeof(metrics->path), config->job.dump_folder, name));
+    TESS_TRY(drop_later_lines(metrics, step));
     metrics->fd = open(metrics->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (step == 0 ? O_TRUNC : 0), 0666);
-    if (metrics->fd < 0) {
-        status = tess_os_error("create", metrics->path);
-        goto opened;
-    }
-    *out = metrics;
+    if (metrics->fd < 0)
+        return tess_os_error("create", metrics->path);
+    *out = TESS_GIVE(metrics);
     return TESS_OK;
-opened:
-    tess_metrics_close(&metrics);
-    return status;
 }
 
 static tess_status open_board(tess_metrics *metrics, const tess_config *config)
@@ -129,8 +123,7 @@ void tess_metrics_close(tess_metrics **handle)
     tess_tensorboard_close(&metrics->board);
     tess_buffer_free(&metrics->line);
     tess_buffer_free(&metrics->waiting);
-    tess_mem_free(metrics->mem, metrics);
-    *handle = NULL;
+    tess_mem_drop(handle);
 }
 
 static tess_status put_number(tess_buffer *line, const char *key, double value)

@@ -90,26 +90,22 @@ static void begin_event(message *event)
 
 tess_status tess_tensorboard_open(tess_mem *mem, const char *folder, tess_tensorboard **out)
 {
-    tess_tensorboard *board;
+    TESS_AUTO(tess_tensorboard_close) tess_tensorboard *board = NULL;
     char host[256] = "localhost", name[512];
     message event;
     TESS_TRY(tess_os_make_dirs(folder));
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*board), "TensorBoard", (void **)&board));
+    TESS_TRY(TESS_NEW(mem, 1, "TensorBoard", &board));
     *board = (tess_tensorboard){.mem = mem, .fd = -1, .pending = {.mem = mem}};
     gethostname(host, sizeof(host) - 1);
     snprintf(name, sizeof(name), "events.out.tfevents.%010lld.%s.%ld.0", (long long)time(NULL), host, (long)getpid());
-    tess_status status;
-    TESS_GOTO(tess_os_join(board->path, sizeof(board->path), folder, name), opened);
+    TESS_TRY(tess_os_join(board->path, sizeof(board->path), folder, name));
     board->fd = open(board->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    TESS_GOTO(board->fd < 0 ? tess_os_error("create", board->path) : TESS_OK, opened);
+    TESS_TRY(board->fd < 0 ? tess_os_error("create", board->path) : TESS_OK);
     begin_event(&event);
     put_bytes(&event, 3, "brain.Event:2", 13);
-    TESS_GOTO(append_record(board, &event), opened);
-    *out = board;
+    TESS_TRY(append_record(board, &event));
+    *out = TESS_GIVE(board);
     return TESS_OK;
-opened:
-    tess_tensorboard_close(&board);
-    return status;
 }
 
 tess_status tess_tensorboard_scalar(tess_tensorboard *board, const char *tag, int64_t step, float value)
@@ -142,6 +138,5 @@ void tess_tensorboard_close(tess_tensorboard **handle)
     if (board->fd >= 0)
         close(board->fd);
     tess_buffer_free(&board->pending);
-    tess_mem_free(board->mem, board);
-    *handle = NULL;
+    tess_mem_drop(handle);
 }

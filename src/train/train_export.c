@@ -97,16 +97,16 @@ static tess_status transfer_box(const box_transfer *p, tess_status *written)
 static tess_status collect(box_transfer *p, tess_status *written)
 {
     const tess_trainer *t = p->t;
-    tess_box mine = p->box, *all;
-    TESS_TRY(tess_mem_alloc_array(t->mem, TESS_POOL_MISC, (size_t)t->world, sizeof(mine), "export", (void **)&all));
-    tess_status status = tess_all_gather(t->team, &mine, all, sizeof(mine) / sizeof(int64_t), TESS_I64, NULL);
+    tess_box mine = p->box;
+    TESS_AUTO(tess_mem_drop) tess_box *all = NULL;
+    TESS_TRY(TESS_NEW(t->mem, t->world, "export", &all));
+    TESS_TRY(tess_all_gather(t->team, &mine, all, sizeof(mine) / sizeof(int64_t), TESS_I64, NULL));
     p->to = 0;
-    for (p->from = 0; p->from < t->world && status == TESS_OK; p->from++) {
+    for (p->from = 0; p->from < t->world; p->from++) {
         p->box = all[p->from];
-        status = transfer_box(p, written);
+        TESS_TRY(transfer_box(p, written));
     }
-    tess_mem_free(t->mem, all);
-    return status;
+    return TESS_OK;
 }
 
 /* A tensor to write: a weight of the model, or one of its adapter under PEFT's name and in float32, as PEFT trains
@@ -177,21 +177,11 @@ static tess_status write_tensors(tess_trainer *t, const char *folder, export_lis
 static tess_status write_folder(tess_trainer *t, const char *folder, export_list *list)
 {
     size_t n = (size_t)tess_model_n_params(t->engine->whole);
-    tess_status status;
-    TESS_GOTO(
-        tess_mem_alloc_array(t->mem, TESS_POOL_MISC, n, sizeof(*list->tensors), "export", (void **)&list->tensors),
-        allocated);
-    TESS_GOTO(
-        tess_mem_alloc_array(t->mem, TESS_POOL_MISC, n, sizeof(*list->in_files), "export", (void **)&list->in_files),
-        allocated);
-    TESS_GOTO(tess_mem_alloc_array(t->mem, TESS_POOL_MISC, CHUNK_VALUES, sizeof(float), "export", &list->encoded),
-              allocated);
-    status = write_tensors(t, folder, list);
-allocated:
-    tess_mem_free(t->mem, list->encoded);
-    tess_mem_free(t->mem, list->in_files);
-    tess_mem_free(t->mem, list->tensors);
-    return status;
+    TESS_AUTO(tess_scope_end) tess_scope own = {.mem = t->mem};
+    TESS_TRY(TESS_NEW_IN(&own, n, "export", &list->tensors));
+    TESS_TRY(TESS_NEW_IN(&own, n, "export", &list->in_files));
+    TESS_TRY(tess_scope_alloc(&own, TESS_POOL_MISC, CHUNK_VALUES, sizeof(float), "export", &list->encoded));
+    return write_tensors(t, folder, list);
 }
 
 tess_status tess_trainer_export(tess_trainer *t, const char *name, char *folder, size_t size)

@@ -11,15 +11,12 @@
 
 static tess_status fit_config(tess_trainer *t)
 {
-    int *counts;
+    TESS_AUTO(tess_mem_drop) int *counts = NULL;
     const tess_ckpt_hosts *hosts = t->hosts;
-    TESS_TRY(tess_mem_alloc_array(t->mem, TESS_POOL_MISC, (size_t)hosts->n, sizeof(*counts), "ranks of hosts",
-                                  (void **)&counts));
+    TESS_TRY(TESS_NEW(t->mem, hosts->n, "ranks of hosts", &counts));
     for (int host = 0; host < hosts->n; host++)
         counts[host] = hosts->last[host] - hosts->first[host] + 1;
-    tess_status status = tess_config_fit_hosts(&t->config, counts, hosts->n);
-    tess_mem_free(t->mem, counts);
-    return status;
+    return tess_config_fit_hosts(&t->config, counts, hosts->n);
 }
 
 static void choose_precision(tess_trainer *t)

@@ -147,7 +147,7 @@ tess_status tess_trainer_end(tess_trainer *t, tess_status status)
     if (t->task.self != NULL)
         t->kind->close(t->task.self);
     tess_engine_destroy(&t->engine);
-    tess_logbook_close(t->mem, &t->book);
+    tess_mem_drop(&t->book);
     tess_ckpt_hosts_destroy(&t->hosts);
     tess_team_destroy(&t->ordered);
     if (t->team != tess_runtime_team(t->runtime))

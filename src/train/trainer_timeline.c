@@ -13,18 +13,13 @@ enum { TIMELINE_COLUMNS = 100 };
 static tess_status bubble_of_schedule(tess_mem *mem, const tess_pipeline_schedule *s,
                                       const tess_pipeline_report *measured, double *bubble)
 {
-    tess_pipeline_stage_costs *stages;
-    tess_pipeline_report ideal;
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)s->ranks * (size_t)s->chunks, sizeof(*stages),
-                                  "costs of stages", (void **)&stages));
+    TESS_AUTO(tess_mem_drop) tess_pipeline_stage_costs *stages = NULL;
+    TESS_AUTO(tess_pipeline_report_free) tess_pipeline_report ideal = {.busy = NULL};
+    TESS_TRY(TESS_NEW(mem, s->ranks * (size_t)s->chunks, "costs of stages", &stages));
     tess_pipeline_mean_costs(s, measured, stages);
-    tess_status status = tess_pipeline_check(s, &(tess_pipeline_costs){.stages = stages}, &ideal);
-    if (status == TESS_OK) {
-        *bubble = ideal.bubble;
-        tess_pipeline_report_free(&ideal);
-    }
-    tess_mem_free(mem, stages);
-    return status;
+    TESS_TRY(tess_pipeline_check(s, &(tess_pipeline_costs){.stages = stages}, &ideal));
+    *bubble = ideal.bubble;
+    return TESS_OK;
 }
 
 static tess_status write_file(const tess_trainer *t, const tess_pipeline_schedule *s, const tess_pipeline_report *r)
@@ -50,18 +45,16 @@ static tess_status draw(const tess_trainer *t, const tess_pipeline_schedule *s, 
     static const tess_pipeline_costs equal = {.forward = 1, .backward = 2, .input = 1, .weight = 1};
     const char *formula;
     char stated[64] = "";
-    tess_buffer picture = {.mem = t->mem};
+    TESS_AUTO(tess_buffer_free) tess_buffer picture = {.mem = t->mem};
     double bubble = 0, by_formula = tess_pipeline_formula(s, &equal, &formula);
     TESS_TRY(bubble_of_schedule(t->mem, s, r, &bubble));
     if (formula != NULL)
         snprintf(stated, sizeof(stated), "; %s with equal stages: %.1f%%", formula, 100 * by_formula);
     tess_trainer_note(t, "pipeline: step %lld took %.4g ms, %.1f%% of it idle; %.1f%% by what its stages take%s",
                       (long long)t->engine->step, r->makespan, 100 * r->bubble, 100 * bubble, stated);
-    tess_status status = tess_pipeline_print_timeline(s, r, TIMELINE_COLUMNS, &picture);
-    if (status == TESS_OK)
-        show_rows(t, picture.data);
-    tess_buffer_free(&picture);
-    return status == TESS_OK ? write_file(t, s, r) : status;
+    TESS_TRY(tess_pipeline_print_timeline(s, r, TIMELINE_COLUMNS, &picture));
+    show_rows(t, picture.data);
+    return write_file(t, s, r);
 }
 
 void tess_trainer_draw_timeline(const tess_trainer *t)

@@ -90,20 +90,18 @@ static tess_status prepare(warm_start *w)
 static tess_status report_broken(const warm_start *w)
 {
     tess_trainer *t = w->t;
-    int32_t *broken;
-    TESS_TRY(tess_mem_alloc_array(t->mem, TESS_POOL_MISC, (size_t)w->n, sizeof(*broken), "broken tensors",
-                                  (void **)&broken));
+    TESS_AUTO(tess_mem_drop) int32_t *broken = NULL;
+    TESS_TRY(TESS_NEW(t->mem, w->n, "broken tensors", &broken));
     for (int i = 0; i < w->n; i++)
         broken[i] = w->requests[i].floats && w->requests[i].dst != NULL &&
                     !tess_all_finite(w->requests[i].dst, TESS_F32,
                                      tess_box_count(w->requests[i].tensor->n_dims, &w->requests[i].box));
-    tess_status status = tess_all_reduce(t->team, broken, broken, (size_t)w->n, TESS_I32, TESS_MAX, NULL);
-    for (int i = 0; i < w->n && status == TESS_OK; i++)
+    TESS_TRY(tess_all_reduce(t->team, broken, broken, (size_t)w->n, TESS_I32, TESS_MAX, NULL));
+    for (int i = 0; i < w->n; i++)
         if (broken[i])
             tess_trainer_warn(t, "%s: tensor '%s' holds NaN or infinite values",
                               tess_catalog_file_of(w->catalog, w->requests[i].tensor), w->requests[i].tensor->name);
-    tess_mem_free(t->mem, broken);
-    return status;
+    return TESS_OK;
 }
 
 static tess_status finish(warm_start *w)

@@ -7,6 +7,7 @@
 #include "base/core/rng.h"
 #include "device/bf16.h"
 #include "verify/invariance_impl.h"
+#include "base/mem/scoped.h"
 
 enum { GUARD = 64, MOST_THREADS = 4 };
 static const unsigned char guard_byte = 0xa5;
@@ -99,9 +100,9 @@ static void estrange(const invariance_field *f, invariance_company company, char
 }
 
 /* ---- Memory ---- */
-static tess_status make_bytes(const invariance_check *k, size_t bytes, char **out)
+static tess_status make_bytes(invariance_check *k, size_t bytes, char **out)
 {
-    return tess_mem_alloc(k->mem, TESS_POOL_MISC, bytes + 2 * GUARD, "invariance", (void **)out);
+    return TESS_PART(k, bytes + 2 * GUARD, "invariance", out);
 }
 
 static tess_status make(invariance_check *k)
@@ -125,18 +126,6 @@ static tess_status make(invariance_check *k)
         k->consts[i] = values;
     }
     return TESS_OK;
-}
-
-static void unmake(invariance_check *k)
-{
-    for (int f = 0; f < INVARIANCE_FIELDS; f++) {
-        char *const parts[] = {k->in[f], k->batch[f], k->given[f], k->alone[f], k->out[f]};
-        for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-            tess_mem_free(k->mem, parts[i]);
-    }
-    for (int i = 0; i < INVARIANCE_CONSTANTS; i++)
-        tess_mem_free(k->mem, k->consts[i]);
-    tess_stream_destroy(&k->stream);
 }
 
 /* ---- One call ---- */
@@ -308,7 +297,7 @@ static tess_status check_threads(invariance_check *k, int most)
 static tess_status check_case(tess_mem *mem, const invariance_case *c, const tess_kernels *kernels, int threads,
                               double tolerance, tess_invariance_result *result)
 {
-    invariance_check *k;
+    TESS_AUTO(tess_mem_drop) invariance_check *k = NULL;
     TESS_CHECK(result->n < TESS_INVARIANCE_ROWS, TESS_E_INTERNAL, "%s: more cases than a report has room for", c->name);
     TESS_TRY(TESS_NEW(mem, 1, "invariance", &k));
     *k = (invariance_check){
@@ -319,8 +308,7 @@ static tess_status check_case(tess_mem *mem, const invariance_case *c, const tes
     tess_status status = check_threads(k, threads < MOST_THREADS ? threads : MOST_THREADS);
     k->row->mean_abs = k->compared > 0 ? k->sum_abs / (double)k->compared : 0;
     result->cases += k->row->cases;
-    unmake(k);
-    tess_mem_free(mem, k);
+    tess_stream_destroy(&k->stream);
     return status;
 }
 

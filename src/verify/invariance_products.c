@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "verify/invariance_impl.h"
+#include "base/mem/scoped.h"
 
 enum {
     K = 131,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "verify/on_policy_impl.h"
+#include "base/mem/scoped.h"
 
 static const char *const tables[] = {"ref", "avx2", "avx512", "avx512_bf16", "amx"};
 enum { N_TABLES = sizeof(tables) / sizeof(tables[0]) };
@@ -205,20 +206,15 @@ static tess_status check_threads(on_policy_job *j)
 static tess_status check_within(on_policy_job *j, const char *group, const on_policy_setting *policy, const char *name)
 {
     on_policy_setting generation = *policy, evaluation = *policy;
-    on_policy_texts own;
+    TESS_AUTO(on_policy_texts_free) on_policy_texts own = {0};
     generation.engine = TESS_ENGINE_GENERATION;
     evaluation.engine = TESS_ENGINE_EVALUATION;
     on_policy_watch drawn = watch_of(j, &generation), scored = watch_of(j, policy);
-    tess_status status;
-    TESS_GOTO(on_policy_texts_make(j->mem, j->texts.n, j->room, &own), made);
-    TESS_GOTO(run(j, &generation, &drawn, &own), made);
-    TESS_GOTO(run(j, policy, &scored, &own), made);
-    TESS_GOTO(compare_run(j, &evaluation, policy, &own, add_case(j, group, true, "%s: evaluation as training", name)),
-              made);
-    status = compare_run(j, &generation, policy, &own, add_case(j, group, true, "%s: generation as training", name));
-made:
-    on_policy_texts_free(j->mem, &own);
-    return status;
+    TESS_TRY(on_policy_texts_make(j->mem, j->texts.n, j->room, &own));
+    TESS_TRY(run(j, &generation, &drawn, &own));
+    TESS_TRY(run(j, policy, &scored, &own));
+    TESS_TRY(compare_run(j, &evaluation, policy, &own, add_case(j, group, true, "%s: evaluation as training", name)));
+    return compare_run(j, &generation, policy, &own, add_case(j, group, true, "%s: generation as training", name));
 }
 
 /* Compares the policy's texts under another policy. It is no error if bits differ. */
@@ -368,8 +364,8 @@ tess_status tess_on_policy_verify(tess_mem *mem, const tess_on_policy_plan *plan
                                       .n_threads = plan->n_threads,
                                       .inv_temperature = (float)(1 / plan->temperature)};
     tess_status status = check_all(&j);
-    on_policy_texts_free(mem, &j.texts);
-    on_policy_texts_free(mem, &j.other);
+    on_policy_texts_free(&j.texts);
+    on_policy_texts_free(&j.other);
     return status;
 }
 

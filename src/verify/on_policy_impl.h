@@ -26,7 +26,7 @@ static inline float *on_policy_logprob(const on_policy_texts *texts, int i)
 }
 
 tess_status on_policy_texts_make(tess_mem *mem, int n, int64_t room, on_policy_texts *texts);
-void on_policy_texts_free(tess_mem *mem, on_policy_texts *texts);
+void on_policy_texts_free(on_policy_texts *texts);
 
 /* Kinds of token loss. The kind must not change log-probabilities. */
 typedef enum on_policy_loss { ON_POLICY_LOSS_BY_CHUNK, ON_POLICY_LOSS_WHOLE, ON_POLICY_LOSS_NONE } on_policy_loss;

@@ -164,7 +164,7 @@ tess_status on_policy_locate(tess_mem *mem, const tess_on_policy_plan *plan, con
         name_layer(plan, &runs[0], &runs[1], layer);
     for (int i = 0; i < 2; i++) {
         tess_mem_free(mem, runs[i].watch.rows);
-        on_policy_texts_free(mem, &runs[i].texts);
+        on_policy_texts_free(&runs[i].texts);
     }
     return status;
 }

@@ -4,6 +4,7 @@
 
 #include "base/core/rng.h"
 #include "verify/on_policy_impl.h"
+#include "base/mem/scoped.h"
 
 enum { STRANGER_TOKENS = 37 }; /* longest extra text */
 
@@ -12,20 +13,17 @@ tess_status on_policy_texts_make(tess_mem *mem, int n, int64_t room, on_policy_t
 {
     *texts = (on_policy_texts){.n = n, .room = room};
     size_t count = (size_t)n * (size_t)room;
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n, sizeof(int64_t), "texts", (void **)&texts->length));
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n, sizeof(int64_t), "texts", (void **)&texts->scored));
+    TESS_TRY(TESS_NEW(mem, n, "texts", &texts->length));
+    TESS_TRY(TESS_PART(texts->length, n, "texts", &texts->scored));
     for (int i = 0; i < n; i++)
         texts->scored[i] = 1;
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, count, sizeof(int32_t), "texts", (void **)&texts->ids));
-    return tess_mem_alloc_array(mem, TESS_POOL_MISC, count, sizeof(float), "texts", (void **)&texts->logprob);
+    TESS_TRY(TESS_PART(texts->length, count, "texts", &texts->ids));
+    return TESS_PART(texts->length, count, "texts", &texts->logprob);
 }
 
-void on_policy_texts_free(tess_mem *mem, on_policy_texts *texts)
+void on_policy_texts_free(on_policy_texts *texts)
 {
-    tess_mem_free(mem, texts->length);
-    tess_mem_free(mem, texts->scored);
-    tess_mem_free(mem, texts->ids);
-    tess_mem_free(mem, texts->logprob);
+    tess_mem_drop(&texts->length); /* the other arrays are parts of it */
     *texts = (on_policy_texts){0};
 }
 
@@ -50,7 +48,7 @@ void on_policy_place_close(on_policy_place *place)
 {
     tess_compute_close(&place->compute);
     if (place->inner.self != NULL)
-        tess_static_hooks_free(place->mem, &place->inner);
+        tess_static_hooks_free(&place->inner);
     tess_stream_destroy(&place->host);
 }
 
@@ -64,7 +62,7 @@ typedef struct scored_batch {
 } scored_batch;
 
 typedef struct on_policy_scoring {
-    tess_mem *mem;
+    tess_scope own;
     const tess_on_policy_plan *plan;
     const on_policy_setting *setting;
     const on_policy_texts *texts;
@@ -92,7 +90,7 @@ static tess_status make_batch(on_policy_scoring *s)
     void **const parts[] = {(void **)&b->ids,        (void **)&b->pos,  (void **)&b->targets,
                             (void **)&b->cu_seqlens, (void **)&b->text, (void **)&b->logprob};
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-        TESS_TRY(tess_mem_alloc_array(s->mem, TESS_POOL_MISC, n + 1, sizeof(int32_t), "micro-batch", parts[i]));
+        TESS_TRY(tess_scope_alloc(&s->own, TESS_POOL_MISC, n + 1, sizeof(int32_t), "micro-batch", parts[i]));
     return tess_device_alloc(s->place.compute.device, TESS_POOL_ACTIVATIONS, n * sizeof(float), "log-probabilities",
                              (void **)&b->computed);
 }
@@ -193,7 +191,7 @@ static tess_status make_executor(on_policy_scoring *s)
 tess_status on_policy_score(tess_mem *mem, const tess_on_policy_plan *plan, const on_policy_setting *setting,
                             on_policy_watch *watch, const on_policy_texts *texts)
 {
-    on_policy_scoring s = {.mem = mem, .plan = plan, .setting = setting, .texts = texts};
+    on_policy_scoring s = {.own = {.mem = mem}, .plan = plan, .setting = setting, .texts = texts};
     tess_watch seen = on_policy_watch_of(watch);
     s.most = most_tokens(&s);
     tess_status status;
@@ -207,10 +205,7 @@ tess_status on_policy_score(tess_mem *mem, const tess_on_policy_plan *plan, cons
 made:
     tess_executor_destroy(&s.executor);
     tess_device_free(s.place.compute.device, s.batch.computed);
-    int32_t *const parts[] = {s.batch.ids,        s.batch.pos,  s.batch.targets,
-                              s.batch.cu_seqlens, s.batch.text, (int32_t *)s.batch.logprob};
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-        tess_mem_free(mem, parts[i]);
+    tess_scope_end(&s.own);
     on_policy_place_close(&s.place);
 opened:
     return status == TESS_OK ? TESS_OK : tess_fail_context(status, "%s", tess_on_policy_engine_name(setting->engine));

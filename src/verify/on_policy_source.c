@@ -34,8 +34,8 @@ static tess_status make_random(tess_on_policy_source *s, const tess_param *param
     int64_t n = tess_shape_count(&param->shape);
     tess_shape shape = tess_shape_atleast_1d(&param->shape);
     tess_box whole = tess_box_whole(&shape);
-    TESS_TRY(tess_mem_alloc_array(s->mem, TESS_POOL_PARAMS, (size_t)n, sizeof(float), param->name, f32));
-    TESS_TRY(tess_mem_alloc_array(s->mem, TESS_POOL_PARAMS, (size_t)n, sizeof(uint16_t), param->name, bf16));
+    TESS_TRY(tess_scope_alloc(&s->own, TESS_POOL_PARAMS, (size_t)n, sizeof(float), param->name, f32));
+    TESS_TRY(tess_scope_alloc(&s->own, TESS_POOL_PARAMS, (size_t)n, sizeof(uint16_t), param->name, bf16));
     TESS_TRY(tess_random_weights_fill(random, param->name, &param->shape, &whole, *f32));
     return tess_stream_kernels(s->stream)->convert(
         s->stream, &(tess_convert_args){.x = *f32, .from = TESS_F32, .y = *bf16, .to = TESS_BF16, .n = n});
@@ -46,8 +46,7 @@ static tess_status draw_weights(tess_on_policy_source *s, uint64_t seed)
     int n = tess_model_n_params(s->model);
     tess_random_weights random = {s->model, seed, tess_stream_threads(s->stream)};
     for (int d = 0; d < 2; d++) {
-        TESS_TRY(
-            tess_mem_alloc_array(s->mem, TESS_POOL_MISC, (size_t)n, sizeof(void *), "weights", (void **)&s->random[d]));
+        TESS_TRY(TESS_NEW_IN(&s->own, n, "weights", &s->random[d]));
         s->w[d] = (const void *const *)s->random[d];
     }
     for (int i = 0; i < n; i++)
@@ -66,7 +65,7 @@ tess_status tess_on_policy_open_folder(tess_mem *mem, const char *folder, int64_
                                        const tess_reporter *reporter, tess_on_policy_source *s)
 {
     char path[1024];
-    *s = (tess_on_policy_source){.mem = mem};
+    *s = (tess_on_policy_source){.mem = mem, .own.mem = mem};
     TESS_TRY(tess_model_folder_file(folder, "config.json", path, sizeof(path)));
     TESS_TRY(tess_model_config_load(path, &s->config));
     tess_untie_head(folder, reporter, &s->config);
@@ -90,7 +89,7 @@ static tess_status find_tokenizer(tess_on_policy_source *s, const tess_config *c
 tess_status tess_on_policy_open_config(tess_mem *mem, const tess_config *config, int n_threads,
                                        const tess_reporter *reporter, tess_on_policy_source *s)
 {
-    *s = (tess_on_policy_source){.mem = mem};
+    *s = (tess_on_policy_source){.mem = mem, .own.mem = mem};
     TESS_CHECK(
         config->training.mixed_precision_param != TESS_PRECISION_F16, TESS_E_UNSUPPORTED,
         "training.mixed_precision_param: nothing is generated in float16, which training could be compared with: "
@@ -112,15 +111,6 @@ tess_status tess_on_policy_open_config(tess_mem *mem, const tess_config *config,
                                          : draw_weights(s, (uint64_t)config->debug.seed);
 }
 
-static void free_random(tess_on_policy_source *s)
-{
-    for (int d = 0; d < 2; d++) {
-        for (int i = 0; s->random[d] != NULL && i < tess_model_n_params(s->model); i++)
-            tess_mem_free(s->mem, s->random[d][i]);
-        tess_mem_free(s->mem, s->random[d]);
-    }
-}
-
 static void free_prompts(tess_on_policy_source *s)
 {
     for (int i = 0; i < s->n_prompts; i++)
@@ -135,7 +125,7 @@ static void free_prompts(tess_on_policy_source *s)
 void tess_on_policy_source_close(tess_on_policy_source *s)
 {
     free_prompts(s);
-    free_random(s);
+    tess_scope_end(&s->own);
     for (int d = 0; d < 2; d++)
         tess_weights_close(&s->weights[d]);
     tess_stream_destroy(&s->stream);

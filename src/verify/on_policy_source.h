@@ -3,6 +3,7 @@
 #ifndef TESS_VERIFY_ON_POLICY_SOURCE_H
 #define TESS_VERIFY_ON_POLICY_SOURCE_H
 
+#include "base/mem/scoped.h"
 #include "data/tokenizer/tokenizer.h"
 #include "config/config.h"
 #include "verify/on_policy.h"
@@ -11,6 +12,7 @@
 /* Free it with tess_on_policy_source_close, also after a failure. */
 typedef struct tess_on_policy_source {
     tess_mem *mem;
+    tess_scope own; /* the random weights */
     tess_model_config config;
     tess_model *model;
     const void *const *w[2]; /* weights, as in tess_on_policy_plan */

@@ -294,8 +294,7 @@ tess_status tess_verify(tess_mem *mem, const tess_verify_plan *plan, tess_verify
 
 void tess_verify_free(tess_verify_result *r)
 {
-    tess_mem_free(r->mem, r->tensors);
-    r->tensors = NULL;
+    tess_mem_drop(&r->tensors);
 }
 
 bool tess_verify_same(const tess_verify_result *r)

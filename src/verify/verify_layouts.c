@@ -324,6 +324,5 @@ tess_status tess_verify_layouts(tess_mem *mem, const tess_verify_plan *plan, con
 
 void tess_verify_walk_free(tess_verify_walk *walk)
 {
-    tess_mem_free(walk->mem, walk->layouts);
-    walk->layouts = NULL;
+    tess_mem_drop(&walk->layouts);
 }

@@ -1,6 +1,7 @@
 /* Waits for late members of collectives, counted by hand. */
 #include <math.h>
 
+#include "base/mem/scoped.h"
 #include "support/test.h"
 #include "diagnosis/play.h"
 #include "diagnosis/waits.h"
@@ -29,7 +30,7 @@ static void who_comes_last_is_who_was_waited_for(void)
             if (r != 1 && c == 1 ? ms < 199 || ms > 201 : ms > 0)
                 test_fail(__FILE__, __LINE__, "rank %d waited %d ms for rank %d", r, (int)ms, c);
         }
-    tess_waits_free(history, &waits);
+    tess_mem_drop(&waits.ns);
     tess_history_destroy(&history);
     free(p);
 }

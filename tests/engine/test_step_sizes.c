@@ -172,7 +172,7 @@ static void open_plain(plain *p, const tess_engine *e)
 static void close_plain(plain *p)
 {
     tess_executor_destroy(&p->executor);
-    tess_static_hooks_free(test_mem(), &p->hooks);
+    tess_static_hooks_free(&p->hooks);
     for (int i = 0; i < LARGEST; i++)
         tess_mem_free(test_mem(), p->leaves[i]);
     void *const arrays[] = {p->at,     p->masters, p->work,      p->sum,       p->absolute,

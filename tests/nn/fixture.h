@@ -113,7 +113,7 @@ static inline void rig_open(rig *r, const tess_model_config *config, tess_dtype 
 
 static inline void rig_close(rig *r)
 {
-    tess_static_hooks_free(test_mem(), &r->hooks);
+    tess_static_hooks_free(&r->hooks);
     for (int i = 0; i < r->n_params; i++) {
         test_free(r->w32[i]);
         test_free(r->w[i]);

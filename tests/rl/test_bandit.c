@@ -21,7 +21,12 @@ typedef struct policy {
 
 static void refresh(policy *p)
 {
-    double z = tess_log_sum_exp(p->logit, ARMS);
+    double top = p->logit[0], sum = 0;
+    for (int a = 1; a < ARMS; a++)
+        top = fmax(p->logit[a], top);
+    for (int a = 0; a < ARMS; a++)
+        sum += exp(p->logit[a] - top);
+    const double z = top + log(sum);
     p->entropy = 0;
     for (int a = 0; a < ARMS; a++) {
         p->logp[a] = p->logit[a] - z;

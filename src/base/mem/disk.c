@@ -39,18 +39,6 @@ tess_status tess_disk_create(tess_mem *mem, const char *folder, tess_pager *page
     return TESS_OK;
 }
 
-void tess_disk_destroy(tess_disk **handle)
-{
-    tess_disk *disk = *handle;
-    if (disk == NULL)
-        return;
-    while (disk->blocks != NULL)
-        tess_disk_free(disk, disk->blocks->base);
-    tess_os_close(&disk->fd);
-    tess_mem_free(disk->mem, disk);
-    *handle = NULL;
-}
-
 static tess_status map(tess_disk *disk, disk_block *block, const char *what)
 {
     TESS_TRY_CTX(tess_os_reserve_disk(disk->fd, block->offset, block->bytes, disk->folder), "%s of %zu bytes", what,
@@ -62,8 +50,9 @@ static tess_status map(tess_disk *disk, disk_block *block, const char *what)
     return status;
 }
 
-tess_status tess_disk_alloc(tess_disk *disk, size_t bytes, const char *what, void **out)
+static tess_status alloc_block(void *self, size_t bytes, const char *what, void **out)
 {
+    tess_disk *disk = self;
     disk_block *block;
     size_t whole = tess_round_up(bytes + (bytes == 0), PAGE);
     TESS_CHECK(whole >= bytes, TESS_E_NOMEM, "%s: %zu bytes", what, bytes);
@@ -81,8 +70,9 @@ tess_status tess_disk_alloc(tess_disk *disk, size_t bytes, const char *what, voi
     return TESS_OK;
 }
 
-void tess_disk_free(tess_disk *disk, void *memory)
+static void free_block(void *self, void *memory)
 {
+    tess_disk *disk = self;
     disk_block **at = &disk->blocks;
     while (memory != NULL && *at != NULL && (*at)->base != memory)
         at = &(*at)->next;
@@ -96,20 +86,21 @@ void tess_disk_free(tess_disk *disk, void *memory)
     tess_mem_free(disk->mem, block);
 }
 
-static tess_status alloc_in(void *disk, size_t bytes, const char *what, void **out)
-{
-    return tess_disk_alloc(disk, bytes, what, out);
-}
-
-static void free_in(void *disk, void *memory)
-{
-    tess_disk_free(disk, memory);
-}
-
 void tess_disk_attach(tess_disk *disk, tess_mem_disk *mem_disk)
 {
-    mem_disk->alloc = alloc_in;
-    mem_disk->free = free_in;
+    mem_disk->alloc = alloc_block;
+    mem_disk->free = free_block;
     mem_disk->disk = disk;
     mem_disk->pager = disk->pager;
+}
+
+void tess_disk_destroy(tess_disk **handle)
+{
+    tess_disk *disk = *handle;
+    if (disk == NULL)
+        return;
+    while (disk->blocks != NULL)
+        free_block(disk, disk->blocks->base);
+    tess_os_close(&disk->fd);
+    tess_mem_drop(handle);
 }

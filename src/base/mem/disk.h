@@ -13,13 +13,9 @@ tess_status tess_disk_create(tess_mem *mem, const char *folder, tess_pager *page
 /* Also frees its blocks. NULL is fine. */
 void tess_disk_destroy(tess_disk **disk);
 
-/* Allocates zeroed memory on pages of its own. Reserves the disk space, so that no later store can fail. Only one
- * thread at a time may call it. TESS_E_NO_SPACE: the message names `what`, the folder, and the bytes requested and
- * free. */
-tess_status tess_disk_alloc(tess_disk *disk, size_t bytes, const char *what, void **out);
-/* Sets the functions for private memory in `mem_disk`, and its pager, to those of `disk`. */
+/* Sets the functions for private memory in `mem_disk`, and its pager, to those of `disk`. Blocks have pages of their
+ * own, and their disk space is reserved, so that no later store can fail. Only one thread at a time may allocate.
+ * TESS_E_NO_SPACE: the message names `what`, the folder, and the bytes requested and free. */
 void tess_disk_attach(tess_disk *disk, tess_mem_disk *mem_disk);
-/* Frees the block and its disk space. NULL is fine. */
-void tess_disk_free(tess_disk *disk, void *block);
 
 #endif

@@ -447,8 +447,7 @@ void tess_pager_destroy(tess_pager **handle)
     }
     pthread_cond_destroy(&p->changed);
     pthread_mutex_destroy(&p->lock);
-    tess_mem_free(p->mem, p);
-    *handle = NULL;
+    tess_mem_drop(handle);
 }
 
 tess_status tess_pager_add(tess_pager *p, void *base, size_t bytes, int fd, uint64_t offset, const char *name)

@@ -74,9 +74,8 @@ typedef struct object_search {
     int n_seen;
 } object_search;
 
-static int take_wanted(struct dl_phdr_info *info, size_t size, void *context)
+static int take_wanted(struct dl_phdr_info *info, size_t, void *context)
 {
-    (void)size;
     object_search *s = context;
     tess_object *object = s->object;
     bool is_program = s->n_seen++ == 0;

@@ -5,11 +5,9 @@
 
 #include "base/mem/scoped.h"
 
-double tess_os_now_s(void);    /* monotonic */
-uint64_t tess_os_now_ns(void); /* monotonic */
-/* Time since this process was started, to 10 ms; 0: the system does not say */
-double tess_os_process_age_s(void);
-double tess_os_age_of_process_s(int pid); /* the same for process `pid` */
+double tess_os_now_s(void);               /* monotonic */
+uint64_t tess_os_now_ns(void);            /* monotonic */
+double tess_os_age_of_process_s(int pid); /* time since process `pid` was started, to 10 ms; 0: not known */
 char tess_os_process_state(int pid);      /* 'R', 'S', 'D', 'T', 'Z' ... of proc(5); '\0': there is no such process */
 uint64_t tess_os_process_starved_ns(int pid); /* time that its first thread was runnable without a core; 0: not known */
 int tess_os_process_parent(int pid);          /* 0: there is no such process */

@@ -39,11 +39,6 @@ int tess_os_process_parent(int pid)
     return read_state(pid, &state, &parent) ? parent : 0;
 }
 
-double tess_os_process_age_s(void)
-{
-    return tess_os_age_of_process_s((int)getpid());
-}
-
 double tess_os_age_of_process_s(int pid)
 {
     enum { STARTED = 22 }; /* the field for the start time, in clock ticks since boot */

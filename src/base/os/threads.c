@@ -132,8 +132,7 @@ void tess_threads_destroy(tess_threads **handle)
     for (int i = 1; i <= threads->n_started; i++)
         pthread_join(threads->workers[i].handle, NULL);
     tess_mem_free(threads->mem, threads->workers);
-    tess_mem_free(threads->mem, threads);
-    *handle = NULL;
+    tess_mem_drop(handle);
 }
 
 int tess_threads_count(const tess_threads *threads)

@@ -124,11 +124,10 @@ void tess_pickle_destroy(tess_pickle **handle)
     tess_pickle *pickle = *handle;
     if (pickle == NULL)
         return;
-    *handle = NULL;
     while (pickle->chunks != NULL) {
         arena_chunk *chunk = pickle->chunks;
         pickle->chunks = chunk->next;
         tess_mem_free(pickle->mem, chunk);
     }
-    tess_mem_free(pickle->mem, pickle);
+    tess_mem_drop(handle);
 }

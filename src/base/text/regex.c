@@ -96,8 +96,7 @@ void tess_regex_destroy(tess_regex **regex)
     if (*regex == NULL)
         return;
     pcre2_code_free((*regex)->code);
-    tess_mem_free((*regex)->mem, *regex);
-    *regex = NULL;
+    tess_mem_drop(regex);
 }
 
 void tess_regex_speed_up(tess_regex *regex)
@@ -161,8 +160,7 @@ void tess_regex_scratch_destroy(tess_regex_scratch **scratch)
     pcre2_jit_stack_free((*scratch)->stack);
     pcre2_match_data_free((*scratch)->match);
     pcre2_match_context_free((*scratch)->context);
-    tess_mem_free((*scratch)->mem, *scratch);
-    *scratch = NULL;
+    tess_mem_drop(scratch);
 }
 
 /* Searches, with the interpreter if the JIT's stack is too small. Returns the result of pcre2_match, which is below

@@ -53,11 +53,8 @@ static tess_status one_round(comm_bench *b, const comm_case *which, comm_result 
 }
 
 /* Fills in the values in the order of `columns`. */
-static void figures(const comm_bench *b, const comm_case *which, int i, const double *m, double *values)
+static void figures(const comm_bench *, const comm_case *, int, const double *m, double *values)
 {
-    (void)b;
-    (void)which;
-    (void)i;
     memcpy(values, m + COMM_LIMIT, (COMM_MEDIANS - COMM_LIMIT) * sizeof(values[0]));
 }
 

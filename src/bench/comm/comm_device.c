@@ -82,11 +82,8 @@ static tess_status one_round(comm_bench *b, const comm_case *which, comm_result 
     return TESS_OK;
 }
 
-static void figures(const comm_bench *b, const comm_case *which, int i, const double *m, double *values)
+static void figures(const comm_bench *, const comm_case *, int, const double *m, double *values)
 {
-    (void)b;
-    (void)which;
-    (void)i;
     memcpy(values, m + COMM_OTHERS, 2 * sizeof(values[0]));
 }
 

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/os/objects.h"
 #include "base/os/os.h"
@@ -152,7 +153,7 @@ static tess_status measure(const tess_bench_options *options, const step_plan *p
 
 static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_bench_report *report)
 {
-    TESS_AUTO(step_plan_free) step_plan plan = {.begin_s = tess_os_now_s() - tess_os_process_age_s()};
+    TESS_AUTO(step_plan_free) step_plan plan = {.begin_s = tess_os_now_s() - tess_os_age_of_process_s((int)getpid())};
     TESS_TRY(step_plan_make(mem, options, &plan));
     return measure(options, &plan, report);
 }

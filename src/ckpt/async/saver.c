@@ -14,6 +14,7 @@
 #include "comm/rejoin.h"
 #include "comm/seat.h"
 #include "job/environment.h"
+#include "base/mem/scoped.h"
 
 /* Bytes in the stage for the texts of a save (mostly meta). */
 enum { META_BYTES = 256 << 10 };
@@ -119,13 +120,12 @@ void tess_saver_destroy(tess_saver **saver)
     tess_saver *s = *saver;
     if (s == NULL)
         return;
-    *saver = NULL;
     async_stage_unmap(s);
     async_area_close(&s->area, s->owns_fd);
     tess_os_close(&s->keeper_fd);
     tess_mem_free(s->mem, s->pieces);
     tess_mem_free(s->mem, s->own);
-    tess_mem_free(s->mem, s);
+    tess_mem_drop(saver);
 }
 
 /* ---- Waiting for the writer ---- */
@@ -246,8 +246,7 @@ static void submit(tess_saver *s, const char *text, uint64_t generation)
 static tess_status plan(tess_saver *s, const tess_ckpt_tensor **tensors, int n)
 {
     if (has_own_folder(s)) {
-        tess_mem_free(s->mem, s->own);
-        s->own = NULL;
+        tess_mem_drop(&s->own);
         TESS_TRY(tess_team_agree(s->hosts->mine, TESS_NEW(s->mem, n, "rows of a host", &s->own)));
         TESS_TRY(tess_ckpt_share(s->mem, s->hosts, *tensors, n, s->own));
         *tensors = s->own;

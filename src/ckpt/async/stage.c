@@ -6,6 +6,7 @@
 #include "base/core/round_up.h"
 #include "ckpt/async/saver_impl.h"
 #include "ckpt/safetensors/safetensors.h"
+#include "base/mem/scoped.h"
 
 #if !defined(MADV_COLLAPSE)
 #define MADV_COLLAPSE 25 /* since Linux 6.1; an older kernel refuses it */
@@ -33,8 +34,7 @@ tess_status async_stage_plan(tess_saver *s, const tess_ckpt_tensor *tensors, int
     size_t at = 0;
     if (is_planned(s, tensors, n))
         return TESS_OK;
-    tess_mem_free(s->mem, s->pieces);
-    s->pieces = NULL;
+    tess_mem_drop(&s->pieces);
     TESS_TRY(TESS_NEW(s->mem, n, "stage of saves", &s->pieces));
     s->n_pieces = n;
     s->payload = 0;
@@ -53,11 +53,10 @@ tess_status async_stage_plan(tess_saver *s, const tess_ckpt_tensor *tensors, int
 /* ---- Its memory ---- */
 /* Populates pages with all threads, huge pages where the kernel supports them: they speed up the copy, and the disk
  * reads longer runs. MADV_COLLAPSE needs one present page in each huge page. */
-static void populate(void *context, int64_t begin, int64_t end, int worker)
+static void populate(void *context, int64_t begin, int64_t end, int)
 {
     uint8_t *from = (uint8_t *)context + begin;
     size_t size = (size_t)(end - begin);
-    (void)worker;
     for (size_t at = 0; at < size; at += huge_page)
         tess_os_populate(from + at, BLOCK);
     if (madvise(from, size, MADV_COLLAPSE) != 0)
@@ -148,11 +147,10 @@ static int piece_at(const tess_saver *s, uint64_t offset)
 }
 
 /* Copies one thread's range of the stage. */
-static void copy_range(void *context, int64_t begin, int64_t end, int worker)
+static void copy_range(void *context, int64_t begin, int64_t end, int)
 {
     const copy *c = context;
     tess_saver *s = c->saver;
-    (void)worker;
     for (int i = piece_at(s, (uint64_t)begin); i < s->n_pieces && s->pieces[i].offset < (uint64_t)end; i++) {
         const async_piece *p = &s->pieces[i];
         uint64_t from = (uint64_t)begin > p->offset ? (uint64_t)begin - p->offset : 0;

@@ -21,16 +21,16 @@ static int compare_names(const void *a, const void *b)
     return strcmp(((const catalog_name *)a)->text, ((const catalog_name *)b)->text);
 }
 
-static void leave_node(void *node)
+/* The catalog's tensors own the nodes. */
+static void leave_node(void *)
 {
-    (void)node; /* not freed here: the catalog's tensors own the nodes */
 }
 
-static tess_status copy_text(tess_mem *mem, const char *text, const char **out)
+static tess_status copy_text(tess_catalog *c, const char *text, const char **out)
 {
     char *copy;
     size_t n = strlen(text) + 1;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, n, "catalog", (void **)&copy));
+    TESS_TRY(TESS_PART(c, n, "catalog", &copy));
     memcpy(copy, text, n);
     *out = copy;
     return TESS_OK;
@@ -42,9 +42,9 @@ tess_status tess_catalog_create(tess_mem *mem, const char *format, const char *p
     *catalog = NULL;
     TESS_TRY(TESS_NEW(mem, 1, "catalog", &c));
     c->mem = mem;
-    TESS_TRY(TESS_NEW(mem, 1, "catalog", &c->impl));
-    TESS_TRY(copy_text(mem, format, &c->format));
-    TESS_TRY(copy_text(mem, path, &c->path));
+    TESS_TRY(TESS_PART(c, 1, "catalog", &c->impl));
+    TESS_TRY(copy_text(c, format, &c->format));
+    TESS_TRY(copy_text(c, path, &c->path));
     c->meta = json_object();
     TESS_CHECK(c->meta != NULL, TESS_E_NOMEM, "%s: no memory for a catalog", path);
     *catalog = TESS_GIVE(c);
@@ -56,39 +56,20 @@ void tess_catalog_destroy(tess_catalog **catalog)
     tess_catalog *c = *catalog;
     if (c == NULL)
         return;
-    for (int i = 0; i < c->n_tensors; i++)
-        tess_mem_free(c->mem, (char *)c->tensors[i].name - offsetof(catalog_name, text));
-    for (int i = 0; i < c->n_files; i++)
-        tess_mem_free(c->mem, (void *)c->files[i].path);
-    if (c->impl != NULL) {
-        for (int i = 0; c->impl->mappings != NULL && i < c->n_files; i++)
-            tess_os_unmap(&c->impl->mappings[i]);
-        tess_mem_free(c->mem, c->impl->mappings);
+    for (int i = 0; c->impl != NULL && c->impl->mappings != NULL && i < c->n_files; i++)
+        tess_os_unmap(&c->impl->mappings[i]);
+    if (c->impl != NULL)
         tdestroy(c->impl->names, leave_node);
-        tess_mem_free(c->mem, c->impl->owner);
-        tess_mem_free(c->mem, c->impl->verified);
-        tess_mem_free(c->mem, c->impl->range_of);
-        tess_mem_free(c->mem, c->impl->range_good);
-        tess_mem_free(c->mem, c->impl->padding);
-    }
-    tess_mem_free(c->mem, c->impl);
-    tess_mem_free(c->mem, c->tensors);
-    tess_mem_free(c->mem, c->pieces);
-    tess_mem_free(c->mem, c->files);
-    tess_mem_free(c->mem, c->ranges);
-    tess_mem_free(c->mem, (void *)c->format);
-    tess_mem_free(c->mem, (void *)c->path);
     json_decref(c->meta);
-    tess_mem_free(c->mem, c);
-    *catalog = NULL;
+    tess_mem_drop(catalog);
 }
 
 tess_status tess_catalog_add_file(tess_catalog *c, const char *path, uint64_t bytes, int *file)
 {
     TESS_CHECK(c->n_files < INT32_MAX, TESS_E_FORMAT, "%s: too many files", c->path);
-    TESS_TRY(tess_mem_make_room(c->mem, TESS_POOL_MISC, (size_t)c->n_files, sizeof(c->files[0]), "catalog",
-                                &c->impl->file_capacity, &c->files));
-    TESS_TRY(copy_text(c->mem, path, &c->files[c->n_files].path));
+    TESS_TRY(tess_scope_make_room(tess_scope_of(c), (size_t)c->n_files, sizeof(c->files[0]), "catalog",
+                                  &c->impl->file_capacity, &c->files));
+    TESS_TRY(copy_text(c, path, &c->files[c->n_files].path));
     c->files[c->n_files].bytes = bytes;
     *file = c->n_files++;
     return TESS_OK;
@@ -119,7 +100,7 @@ static tess_status find_name(tess_catalog *c, const char *name, catalog_name **n
 {
     size_t n = strlen(name) + 1;
     catalog_name *new;
-    TESS_TRY(tess_mem_alloc(c->mem, TESS_POOL_MISC, sizeof(*new) + n, "catalog", (void **)&new));
+    TESS_TRY(tess_scope_alloc(tess_scope_of(c), TESS_POOL_MISC, sizeof(*new) + n, 1, "catalog", (void **)&new));
     memcpy(new->text, name, n);
     new->tensor = -1;
     catalog_name **found = tsearch(new, &c->impl->names, compare_names);
@@ -137,8 +118,8 @@ tess_status tess_catalog_add_tensor(tess_catalog *c, const char *name, const cha
     catalog_name *node = NULL;
     TESS_TRY(describe(c, name, dtype, n_dims, dim, &t));
     TESS_CHECK(c->n_tensors < INT32_MAX, TESS_E_FORMAT, "%s: too many tensors", c->path);
-    TESS_TRY(tess_mem_make_room(c->mem, TESS_POOL_MISC, (size_t)c->n_tensors, sizeof(t), "catalog",
-                                &c->impl->tensor_capacity, &c->tensors));
+    TESS_TRY(tess_scope_make_room(tess_scope_of(c), (size_t)c->n_tensors, sizeof(t), "catalog",
+                                  &c->impl->tensor_capacity, &c->tensors));
     TESS_TRY(find_name(c, name, &node));
     if (node->tensor < 0) {
         node->tensor = c->n_tensors;
@@ -215,10 +196,10 @@ tess_status tess_catalog_add_piece(tess_catalog *c, int tensor, const tess_catal
         return TESS_OK;
     TESS_TRY(check_bytes(c, t, piece));
     TESS_CHECK(c->n_pieces < INT32_MAX, TESS_E_FORMAT, "%s: too many pieces", c->path);
-    TESS_TRY(tess_mem_make_room(c->mem, TESS_POOL_MISC, (size_t)c->n_pieces, sizeof(*piece), "catalog",
-                                &c->impl->piece_capacity, &c->pieces));
-    TESS_TRY(tess_mem_make_room(c->mem, TESS_POOL_MISC, (size_t)c->n_pieces, sizeof(int), "catalog",
-                                &c->impl->owner_capacity, &c->impl->owner));
+    TESS_TRY(tess_scope_make_room(tess_scope_of(c), (size_t)c->n_pieces, sizeof(*piece), "catalog",
+                                  &c->impl->piece_capacity, &c->pieces));
+    TESS_TRY(tess_scope_make_room(tess_scope_of(c), (size_t)c->n_pieces, sizeof(int), "catalog",
+                                  &c->impl->owner_capacity, &c->impl->owner));
     if (t->n_pieces++ == 0)
         t->first_piece = c->n_pieces;
     c->pieces[c->n_pieces] = *piece;
@@ -236,8 +217,8 @@ tess_status tess_catalog_add_range(tess_catalog *c, const tess_catalog_range *ra
                TESS_E_FORMAT, "%s: bytes [%" PRIu64 ", +%" PRIu64 ") do not lie inside %s", c->path, range->offset,
                range->bytes, c->files[range->file].path);
     TESS_CHECK(c->n_ranges < INT32_MAX, TESS_E_FORMAT, "%s: too many checksums", c->path);
-    TESS_TRY(tess_mem_make_room(c->mem, TESS_POOL_MISC, (size_t)c->n_ranges, sizeof(*range), "catalog",
-                                &c->impl->range_capacity, &c->ranges));
+    TESS_TRY(tess_scope_make_room(tess_scope_of(c), (size_t)c->n_ranges, sizeof(*range), "catalog",
+                                  &c->impl->range_capacity, &c->ranges));
     c->ranges[c->n_ranges++] = *range;
     return TESS_OK;
 }

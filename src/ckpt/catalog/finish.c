@@ -32,13 +32,13 @@ static int compare_pieces(const void *a, const void *b, void *context)
 }
 
 /* Reorders an array: the new item i is the old item from[i * step]. */
-static tess_status reorder(tess_mem *mem, void **array, size_t n, size_t size, const int *from, size_t step)
+static tess_status reorder(tess_catalog *c, void **array, size_t n, size_t size, const int *from, size_t step)
 {
     char *sorted;
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, size, "catalog", (void **)&sorted));
+    TESS_TRY(tess_scope_alloc(tess_scope_of(c), TESS_POOL_MISC, n, size, "catalog", (void **)&sorted));
     for (size_t i = 0; i < n; i++)
         memcpy(sorted + i * size, (const char *)*array + (size_t)from[i * step] * size, size);
-    tess_mem_free(mem, *array);
+    tess_mem_free(c->mem, *array);
     *array = sorted;
     return TESS_OK;
 }
@@ -57,7 +57,7 @@ static tess_status sort_tensors(tess_catalog *c)
         qsort_r(order, n, sizeof(order[0]), compare_tensors, c);
     for (size_t i = 0; i < n; i++)
         place[order[i]] = (int)i;
-    TESS_TRY(reorder(c->mem, (void **)&c->tensors, n, sizeof(c->tensors[0]), order, 1));
+    TESS_TRY(reorder(c, (void **)&c->tensors, n, sizeof(c->tensors[0]), order, 1));
     for (int i = 0; i < c->n_pieces; i++)
         c->impl->owner[i] = place[c->impl->owner[i]];
     return TESS_OK;
@@ -77,7 +77,7 @@ static tess_status sort_pieces(tess_catalog *c)
     if (n > 1)
         qsort_r(items, n, sizeof(items[0]), compare_pieces, c);
     if (n > 0)
-        TESS_TRY(reorder(c->mem, (void **)&c->pieces, n, sizeof(c->pieces[0]), &items[0].piece, 2));
+        TESS_TRY(reorder(c, (void **)&c->pieces, n, sizeof(c->pieces[0]), &items[0].piece, 2));
     return TESS_OK;
 }
 
@@ -238,15 +238,14 @@ static tess_status link_ranges(tess_catalog *c)
 tess_status tess_catalog_finish(tess_catalog *c)
 {
     size_t n = (size_t)c->n_pieces;
-    TESS_TRY(TESS_NEW(c->mem, n, "catalog", &c->impl->verified));
-    TESS_TRY(TESS_NEW(c->mem, n, "catalog", &c->impl->padding));
-    TESS_TRY(TESS_NEW(c->mem, n, "catalog", &c->impl->range_of));
-    TESS_TRY(TESS_NEW(c->mem, c->n_ranges, "catalog", &c->impl->range_good));
-    TESS_TRY(TESS_NEW(c->mem, c->n_files, "catalog", &c->impl->mappings));
+    TESS_TRY(TESS_PART(c, n, "catalog", &c->impl->verified));
+    TESS_TRY(TESS_PART(c, n, "catalog", &c->impl->padding));
+    TESS_TRY(TESS_PART(c, n, "catalog", &c->impl->range_of));
+    TESS_TRY(TESS_PART(c, c->n_ranges, "catalog", &c->impl->range_good));
+    TESS_TRY(TESS_PART(c, c->n_files, "catalog", &c->impl->mappings));
     TESS_TRY(sort_tensors(c));
     TESS_TRY(sort_pieces(c));
-    tess_mem_free(c->mem, c->impl->owner);
-    c->impl->owner = NULL;
+    tess_mem_drop(&c->impl->owner);
     TESS_TRY(measure_padding(c));
     sort_ranges(c);
     TESS_TRY(link_ranges(c));

@@ -210,21 +210,15 @@ tess_status tess_piece_unpack(const tess_catalog *c, const tess_catalog_tensor *
                               uint8_t **data)
 {
     const tess_catalog_piece *p = &c->pieces[index];
-    tess_piece_sink sink = {.end = p->stored};
+    TESS_AUTO(tess_mem_drop) uint8_t *packed = NULL, *unpacked = NULL;
     *data = NULL;
-    TESS_TRY(tess_mem_alloc(c->mem, TESS_POOL_MISC, (size_t)sink.end, "packed piece", (void **)&sink.dst));
-    tess_status status =
-        again ? run_piece(c, tensor, index, &sink, true, NULL) : tess_piece_fetch(c, tensor, index, &sink);
-    if (status == TESS_OK)
-        status = tess_mem_alloc(c->mem, TESS_POOL_MISC, (size_t)p->bytes, "unpacked piece", (void **)data);
-    if (status == TESS_OK)
-        status = blame(c, tensor, p, unpack(p, sink.dst, *data));
-    tess_mem_free(c->mem, sink.dst);
-    if (status != TESS_OK) {
-        tess_mem_free(c->mem, *data);
-        *data = NULL;
-    }
-    return status;
+    TESS_TRY(TESS_NEW(c->mem, p->stored, "packed piece", &packed));
+    const tess_piece_sink sink = {.end = p->stored, .dst = packed};
+    TESS_TRY(again ? run_piece(c, tensor, index, &sink, true, NULL) : tess_piece_fetch(c, tensor, index, &sink));
+    TESS_TRY(TESS_NEW(c->mem, p->bytes, "unpacked piece", &unpacked));
+    TESS_TRY(blame(c, tensor, p, unpack(p, packed, unpacked)));
+    *data = TESS_GIVE(unpacked);
+    return TESS_OK;
 }
 
 tess_status tess_piece_verify(const tess_catalog *c, const tess_catalog_tensor *tensor, int index,

@@ -3,6 +3,7 @@
 #ifndef TESS_CKPT_FORMATS_DCP_IMPL_H
 #define TESS_CKPT_FORMATS_DCP_IMPL_H
 
+#include "base/mem/scoped.h"
 #include "base/pickle/pickle.h"
 #include "ckpt/formats/export_impl.h"
 
@@ -67,6 +68,7 @@ typedef struct dcp_object {
 } dcp_object;
 
 typedef struct dcp_plan {
+    tess_scope own;
     const tess_export *out;
     dcp_chunk *chunks;   /* sorted by tensor */
     dcp_chunk **by_file; /* (n_chunks) pointers to the chunks, sorted by file */

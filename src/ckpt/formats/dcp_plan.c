@@ -11,8 +11,8 @@ enum { MAX_FILES = 99999 };
 /* ---- Tensors ---- */
 static tess_status add_chunk(dcp_plan *plan, int tensor, const tess_box *box, int file)
 {
-    TESS_TRY(tess_mem_make_room(plan->out->mem, TESS_POOL_MISC, plan->n_chunks, sizeof(dcp_chunk), "parts of tensors",
-                                &plan->chunk_room, &plan->chunks));
+    TESS_TRY(tess_scope_make_room(&plan->own, plan->n_chunks, sizeof(dcp_chunk), "parts of tensors", &plan->chunk_room,
+                                  &plan->chunks));
     plan->chunks[plan->n_chunks++] = (dcp_chunk){.tensor = tensor, .box = *box, .place.file = file};
     plan->n_files = file + 1 > plan->n_files ? file + 1 : plan->n_files;
     return TESS_OK;
@@ -66,12 +66,12 @@ json_t *dcp_plan_path(const tess_export *out, const char *name)
 /* ---- Objects ---- */
 static tess_status add_object(dcp_plan *plan, const char *name, json_t *path, json_t *value)
 {
-    TESS_TRY(tess_mem_make_room(plan->out->mem, TESS_POOL_MISC, plan->n_objects, sizeof(dcp_object), "objects",
-                                &plan->object_room, &plan->objects));
+    TESS_TRY(tess_scope_make_room(&plan->own, plan->n_objects, sizeof(dcp_object), "objects", &plan->object_room,
+                                  &plan->objects));
     dcp_object *object = &plan->objects[plan->n_objects];
     *object = (dcp_object){.path = json_incref(path), .value = value};
     plan->n_objects++;
-    TESS_TRY(tess_mem_alloc(plan->out->mem, TESS_POOL_MISC, strlen(name) + 1, "objects", (void **)&object->name));
+    TESS_TRY(TESS_NEW_IN(&plan->own, strlen(name) + 1, "objects", &object->name));
     strcpy(object->name, name);
     return TESS_OK;
 }
@@ -138,8 +138,7 @@ static int by_file(const void *a, const void *b)
 
 static tess_status sort_by_file(dcp_plan *plan)
 {
-    TESS_TRY(tess_mem_alloc_array(plan->out->mem, TESS_POOL_MISC, plan->n_chunks, sizeof(dcp_chunk *),
-                                  "parts of tensors", (void **)&plan->by_file));
+    TESS_TRY(TESS_NEW_IN(&plan->own, plan->n_chunks, "parts of tensors", &plan->by_file));
     for (size_t i = 0; i < plan->n_chunks; i++)
         plan->by_file[i] = &plan->chunks[i];
     if (plan->n_chunks > 0)
@@ -149,7 +148,7 @@ static tess_status sort_by_file(dcp_plan *plan)
 
 tess_status dcp_plan_make(const tess_export *out, int n_files, dcp_plan *plan)
 {
-    *plan = (dcp_plan){.out = out, .n_files = 1};
+    *plan = (dcp_plan){.own = {.mem = out->mem}, .out = out, .n_files = 1};
     for (int i = 0; i < out->n_tensors; i++)
         TESS_TRY(add_tensor(plan, i, n_files));
     TESS_TRY(sort_by_file(plan));
@@ -158,13 +157,9 @@ tess_status dcp_plan_make(const tess_export *out, int n_files, dcp_plan *plan)
 
 void dcp_plan_free(dcp_plan *plan)
 {
-    for (size_t i = 0; i < plan->n_objects; i++) {
-        tess_mem_free(plan->out->mem, plan->objects[i].name);
+    for (size_t i = 0; i < plan->n_objects; i++)
         json_decref(plan->objects[i].path);
-    }
-    tess_mem_free(plan->out->mem, plan->objects);
-    tess_mem_free(plan->out->mem, plan->by_file);
-    tess_mem_free(plan->out->mem, plan->chunks);
+    tess_scope_end(&plan->own);
     *plan = (dcp_plan){0};
 }
 

@@ -25,7 +25,7 @@ static tess_status write_archive(export_stream *stream, output *file, const tess
     }
     if (status == TESS_OK)
         status = torch_end_archive(&writer);
-    zip_writer_drop(&writer);
+    tess_mem_drop(&writer.entries);
     place->length = file->at - place->offset;
     return status;
 }
@@ -108,7 +108,7 @@ static tess_status write_all(dcp_plan *plan, const char *folder, const tess_writ
     export_stream stream;
     export_stream_begin(plan->out, options, &stream);
     tess_status status = write_files(plan, &stream, folder);
-    export_stream_end(&stream);
+    tess_mem_drop(&stream.block);
     if (status == TESS_OK)
         status = write_metadata(plan, folder);
     if (status != TESS_OK)

@@ -178,8 +178,9 @@ static tess_status add_module(deepspeed_reader *reader)
                reader->model.path);
     for (size_t i = 0; i + 1 < module->n; i += 2) {
         const char *key = tess_pickle_text(module->items[i]);
-        if (key == NULL || (masters && ds_has_name(&reader->params, key)) || tess_pickle_get(shared, key) != NULL ||
-            (reader->stage == 3 && ds_has_name(&reader->frozen, key)))
+        if (key == NULL || (masters && json_object_get(reader->params.names, key) != NULL) ||
+            tess_pickle_get(shared, key) != NULL ||
+            (reader->stage == 3 && json_object_get(reader->frozen.names, key) != NULL))
             continue;
         snprintf(name, sizeof(name), "model.%s", key);
         TESS_TRY(torch_walk_value(&walk, name, module->items[i + 1], NULL));
@@ -224,9 +225,8 @@ static tess_status read_model(deepspeed_reader *reader, char *path)
     TESS_TRY(torch_add_ranges(&model));
     TESS_TRY_CTX(ds_add_shapes(&reader->params, root, "param_shapes"), "%s", path);
     TESS_TRY_CTX(ds_add_shapes(&reader->frozen, root, "frozen_param_shapes"), "%s", path);
-    TESS_TRY(tess_mem_alloc_array(reader->catalog->mem, TESS_POOL_MISC, (size_t)reader->params.n_groups * N_KINDS,
-                                  sizeof(int64_t), "begins of flat tensors", (void **)&reader->begins));
-    return TESS_OK;
+    return tess_mem_alloc_array(reader->catalog->mem, TESS_POOL_MISC, (size_t)reader->params.n_groups * N_KINDS,
+                                sizeof(int64_t), "begins of flat tensors", (void **)&reader->begins);
 }
 
 static tess_status read_all(deepspeed_reader *reader)

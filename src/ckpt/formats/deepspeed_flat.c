@@ -53,11 +53,6 @@ tess_status ds_add_shapes(ds_params *params, const tess_pickle_value *root, cons
     return TESS_OK;
 }
 
-bool ds_has_name(const ds_params *params, const char *name)
-{
-    return json_object_get(params->names, name) != NULL;
-}
-
 void ds_params_free(ds_params *params)
 {
     json_decref(params->names);

@@ -44,7 +44,6 @@ typedef struct ds_params {
 /* Appends the parameters of root[key]: a list with one dict per group, or one dict. Python's None counts as absent:
  * DeepSpeed writes it if no parameter is frozen, or if frozen ones are excluded. */
 tess_status ds_add_shapes(ds_params *params, const tess_pickle_value *root, const char *key);
-bool ds_has_name(const ds_params *params, const char *name);
 void ds_params_free(ds_params *params);
 /* Returns the number of elements of all parameters of a group. */
 int64_t ds_group_count(const ds_params *params, int group);

@@ -83,11 +83,11 @@ typedef struct builder {
 static tess_status add_tensor(builder *b, const char *name, tess_export_tensor **tensor)
 {
     tess_export *out = b->out;
-    TESS_TRY(tess_mem_make_room(out->mem, TESS_POOL_MISC, (size_t)out->n_tensors, sizeof(**tensor), "export", &b->room,
-                                &out->tensors));
+    TESS_TRY(tess_scope_make_room(tess_scope_of(out), (size_t)out->n_tensors, sizeof(**tensor), "export", &b->room,
+                                  &out->tensors));
     tess_export_tensor *added = &out->tensors[out->n_tensors];
     *added = (tess_export_tensor){0};
-    TESS_TRY(tess_mem_alloc(out->mem, TESS_POOL_MISC, strlen(name) + 1, "export", (void **)&added->name));
+    TESS_TRY(TESS_PART(out, strlen(name) + 1, "export", &added->name));
     strcpy(added->name, name);
     out->n_tensors++;
     *tensor = added;
@@ -200,7 +200,7 @@ static tess_status build(tess_export *out, const tess_export_options *options)
     tess_status status = export_find_place(out->catalog, options->model, &b.place);
     if (status == TESS_OK)
         status = add_all(&b);
-    export_free_place(out->mem, &b.place);
+    tess_mem_drop(&b.place.params);
     TESS_TRY(status);
     if (options->names == TESS_NAMES_SAME || options->names == TESS_NAMES_TESSERA)
         snprintf(out->model_prefix, sizeof(out->model_prefix), "%.255s",
@@ -232,10 +232,6 @@ void tess_export_destroy(tess_export **out)
     tess_export *made = *out;
     if (made == NULL)
         return;
-    for (int i = 0; i < made->n_tensors; i++)
-        tess_mem_free(made->mem, made->tensors[i].name);
-    tess_mem_free(made->mem, made->tensors);
     json_decref(made->meta);
-    tess_mem_free(made->mem, made);
-    *out = NULL;
+    tess_mem_drop(out);
 }

@@ -21,7 +21,6 @@ typedef struct export_place {
 
 /* Finds the model's place in a source. `model` may be NULL. TESS_E_INVALID: two places contain the whole model. */
 tess_status export_find_place(const tess_catalog *catalog, const tess_model *model, export_place *place);
-void export_free_place(tess_mem *mem, export_place *place);
 
 /* Finds the dicts around the model in a checkpoint's root, by their usual keys: "app" and "model" give "app.model.".
  * `enter` returns whether the dict at `depth` (0: the root) contains a dict with that key, which becomes the dict of
@@ -62,7 +61,6 @@ typedef struct export_stream {
 void export_stream_begin(const tess_export *out, const tess_write_options *options, export_stream *stream);
 tess_status export_stream_box(export_stream *stream, const tess_export_tensor *tensor, const tess_box *box,
                               zip_writer *writer);
-void export_stream_end(export_stream *stream);
 
 /* ---- torch_put.c: archives in the format of torch.save ---- */
 /* Appends a row-major tensor to a pickle. Its values are the archive's record "archive/data/<key>". TESS_E_UNSUPPORTED:
@@ -70,7 +68,7 @@ void export_stream_end(export_stream *stream);
 tess_status torch_put_tensor(tess_buffer *out, const char *dtype, int element_bytes, int n_dims, const int64_t *dim,
                              const char *key);
 
-/* Write the records before and after the tensors' records. After a failure, call zip_writer_drop. */
+/* Write the records before and after the tensors' records. After a failure, drop the writer's entries. */
 tess_status torch_begin_archive(output *out, zip_writer *writer, const tess_buffer *pickle);
 tess_status torch_end_archive(zip_writer *writer);
 

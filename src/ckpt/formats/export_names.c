@@ -212,12 +212,6 @@ tess_status export_find_place(const tess_catalog *catalog, const tess_model *mod
     return find_by_params(catalog, place);
 }
 
-void export_free_place(tess_mem *mem, export_place *place)
-{
-    tess_mem_free(mem, place->params);
-    place->params = NULL;
-}
-
 /* ---- One name ---- */
 /* Reads the name of a moment. `rest` is the name without its prefix: "<parameter>.exp_avg". If the parameter is only a
  * number, the kind is EXPORT_OTHER. */

@@ -87,9 +87,3 @@ tess_status export_stream_box(export_stream *stream, const tess_export_tensor *t
         TESS_TRY(copy_block(stream, tensor, box, first, n - first < most ? n - first : most, writer, &taken));
     return TESS_OK;
 }
-
-void export_stream_end(export_stream *stream)
-{
-    tess_mem_free(stream->out->mem, stream->block);
-    stream->block = NULL;
-}

@@ -54,7 +54,7 @@ tess_status torch_put_tensor(tess_buffer *out, const char *dtype, int element_by
 
 tess_status torch_begin_archive(output *out, zip_writer *writer, const tess_buffer *pickle)
 {
-    zip_writer_begin(out, writer);
+    *writer = (zip_writer){.out = out, .begin = out->at};
     TESS_TRY(zip_writer_add(writer, "archive/data.pkl", pickle->data, pickle->size));
     return zip_writer_add(writer, "archive/byteorder", "little", 6);
 }

@@ -50,8 +50,8 @@ static tess_status write_file(const tess_export *out, const char *path, const te
     tess_status status = torch_begin_archive(&file, &writer, pickle);
     if (status == TESS_OK)
         status = write_tensors(&stream, &writer);
-    zip_writer_drop(&writer);
-    export_stream_end(&stream);
+    tess_mem_drop(&writer.entries);
+    tess_mem_drop(&stream.block);
     return output_finish(&file, status);
 }
 

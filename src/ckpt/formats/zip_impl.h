@@ -45,7 +45,6 @@ typedef struct output {
 } output;
 
 tess_status output_create(tess_mem *mem, const char *path, output *out);
-tess_status output_write(output *out, const void *data, size_t size);
 /* Writes what is buffered, syncs and closes the file. After a failure (`status`) only closes it. Returns the first
  * failure. */
 tess_status output_finish(output *out, tess_status status);
@@ -66,15 +65,13 @@ typedef struct zip_writer {
     uint64_t left; /* number of bytes that the current entry still needs */
 } zip_writer;
 
-void zip_writer_begin(output *out, zip_writer *writer);
 /* Begins an entry with a name of at most 63 bytes. The caller must then pass exactly `bytes` bytes to
  * zip_writer_data. */
 tess_status zip_writer_entry(zip_writer *writer, const char *name, uint64_t bytes);
 tess_status zip_writer_data(zip_writer *writer, const void *data, size_t size);
 /* Begins an entry and writes its data */
 tess_status zip_writer_add(zip_writer *writer, const char *name, const void *data, size_t size);
-/* Writes the directory and frees the writer's memory. After a failure, call zip_writer_drop to free it. */
+/* Writes the directory and frees the writer's memory. After a failure, drop writer->entries. */
 tess_status zip_writer_end(zip_writer *writer);
-void zip_writer_drop(zip_writer *writer);
 
 #endif

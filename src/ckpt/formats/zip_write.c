@@ -26,7 +26,7 @@ static tess_status flush(output *out)
     return tess_os_write_all(out->fd, out->buffer.data, n, out->path);
 }
 
-tess_status output_write(output *out, const void *data, size_t size)
+static tess_status output_write(output *out, const void *data, size_t size)
 {
     out->at += size;
     if (out->buffer.size + size > BUFFER_BYTES)
@@ -73,11 +73,6 @@ static void put(record *record, uint64_t value, size_t width)
 static uint64_t low(uint64_t value)
 {
     return value < UINT32_MAX ? value : UINT32_MAX;
-}
-
-void zip_writer_begin(output *out, zip_writer *writer)
-{
-    *writer = (zip_writer){.out = out, .begin = out->at};
 }
 
 static tess_status add_entry(zip_writer *writer, const char *name, uint64_t bytes)
@@ -231,12 +226,6 @@ tess_status zip_writer_end(zip_writer *writer)
     for (size_t i = 0; i < writer->n; i++)
         TESS_TRY(write_central(writer, &writer->entries[i]));
     TESS_TRY(write_end(writer, directory));
-    zip_writer_drop(writer);
+    tess_mem_drop(&writer->entries);
     return TESS_OK;
-}
-
-void zip_writer_drop(zip_writer *writer)
-{
-    tess_mem_free(writer->out->buffer.mem, writer->entries);
-    writer->entries = NULL;
 }

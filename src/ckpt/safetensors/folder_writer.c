@@ -45,12 +45,11 @@ static tess_status path_of(const tess_st_writer *w, const char *name, const char
 static void destroy(tess_st_writer **writer)
 {
     tess_st_writer *w = *writer;
-    *writer = NULL;
     if (w == NULL)
         return;
     tess_os_close(&w->fd);
-    tess_st_plan_destroy(w->mem, &w->plan);
-    tess_mem_free(w->mem, w);
+    tess_mem_drop(&w->plan);
+    tess_mem_drop(writer);
 }
 
 /* ---- Begin */

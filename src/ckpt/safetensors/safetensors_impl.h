@@ -21,7 +21,6 @@ size_t tess_st_first_invalid(const uint8_t *text, size_t size);
  * the format's limit. */
 tess_status tess_st_plan_create(tess_mem *mem, const char *stem, const tess_st_tensor *tensors, int n_tensors,
                                 size_t shard_bytes, const char *description, tess_st_plan **plan);
-void tess_st_plan_destroy(tess_mem *mem, tess_st_plan **plan);
 /* Appends the header of a file, with the 8 bytes of its length and its padding. */
 tess_status tess_st_plan_header(const tess_st_plan *plan, const tess_st_tensor *tensors, int file, tess_buffer *out);
 /* Appends the index of a sharded model. */

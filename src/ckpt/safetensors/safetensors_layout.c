@@ -40,7 +40,7 @@ static tess_status sort_items(tess_mem *mem, const tess_st_tensor *tensors, int 
 
 static tess_status check_names(tess_mem *mem, const tess_st_tensor *tensors, int n)
 {
-    layout_item *items;
+    TESS_AUTO(tess_mem_drop) layout_item *items = NULL;
     const char *twice = NULL;
     for (int i = 0; i < n; i++) {
         const char *name = tensors[i].name;
@@ -53,7 +53,6 @@ static tess_status check_names(tess_mem *mem, const tess_st_tensor *tensors, int
     TESS_TRY(sort_items(mem, tensors, n, NULL, &items));
     for (int i = 1; i < n && twice == NULL; i++)
         twice = strcmp(items[i - 1].name, items[i].name) == 0 ? items[i].name : NULL;
-    tess_mem_free(mem, items);
     TESS_CHECK(twice == NULL, TESS_E_INVALID, "two tensors to write are named '%s'", twice);
     return TESS_OK;
 }
@@ -194,20 +193,19 @@ static tess_status fill_plan(tess_mem *mem, const char *stem, const tess_st_tens
                              tess_st_plan *plan)
 {
     size_t n = (size_t)plan->n_entries;
-    layout_item *items;
+    TESS_AUTO(tess_mem_drop) layout_item *items = NULL;
     int length = snprintf(plan->index, sizeof(plan->index), "%s" TESS_ST_SUFFIX ".index.json", stem);
     TESS_CHECK(length < (int)sizeof(plan->index), TESS_E_INVALID, "file name too long: %s", stem);
-    TESS_TRY(TESS_NEW(mem, n, "layout of tensors", &plan->places));
-    TESS_TRY(TESS_NEW(mem, n, "layout of tensors", &plan->order));
+    TESS_TRY(TESS_PART(plan, n, "layout of tensors", &plan->places));
+    TESS_TRY(TESS_PART(plan, n, "layout of tensors", &plan->order));
     TESS_TRY(check_names(mem, tensors, plan->n_entries));
     for (int i = 0; i < plan->n_entries; i++)
         TESS_TRY(measure(&tensors[i], &plan->places[i]));
     assign_files(plan, shard_bytes == 0 ? default_shard_bytes : shard_bytes);
-    TESS_TRY(TESS_NEW(mem, plan->n_files, "layout of files", &plan->files));
+    TESS_TRY(TESS_PART(plan, plan->n_files, "layout of files", &plan->files));
     TESS_TRY(sort_items(mem, tensors, plan->n_entries, plan, &items));
     for (size_t i = 0; i < n; i++)
         plan->order[i] = items[i].entry;
-    tess_mem_free(mem, items);
     return place_files(mem, stem, tensors, plan);
 }
 
@@ -220,19 +218,8 @@ tess_status tess_st_plan_create(tess_mem *mem, const char *stem, const tess_st_t
     **plan = (tess_st_plan){.n_entries = n_tensors, .description = description};
     tess_status status = fill_plan(mem, stem, tensors, shard_bytes, *plan);
     if (status != TESS_OK)
-        tess_st_plan_destroy(mem, plan);
+        tess_mem_drop(plan);
     return status;
-}
-
-void tess_st_plan_destroy(tess_mem *mem, tess_st_plan **plan)
-{
-    if (*plan == NULL)
-        return;
-    tess_mem_free(mem, (*plan)->places);
-    tess_mem_free(mem, (*plan)->order);
-    tess_mem_free(mem, (*plan)->files);
-    tess_mem_free(mem, *plan);
-    *plan = NULL;
 }
 
 tess_status tess_st_describe(const tess_st_entry *entry, tess_st_tensor *tensor)

@@ -175,8 +175,3 @@ tess_status tess_part_format(const json_t *part, char **text)
     *text = json_dumps(part, JSON_COMPACT);
     return *text != NULL ? TESS_OK : no_memory();
 }
-
-tess_status tess_part_parse(const char *text, size_t size, const char *what, json_t **part)
-{
-    return tess_json_parse(text, size, what, true, part);
-}

@@ -33,8 +33,7 @@ tess_status tess_part_merge(json_t *part, const json_t *more);
  * element in no piece or in two, or with a piece that is not inside it. */
 tess_status tess_part_check_complete(const json_t *part);
 
-/* Convert to text (free it) and back. `what` names the source in messages. TESS_E_NOMEM, TESS_E_FORMAT. */
+/* Converts to text; free it. TESS_E_NOMEM. */
 tess_status tess_part_format(const json_t *part, char **text);
-tess_status tess_part_parse(const char *text, size_t size, const char *what, json_t **part);
 
 #endif

@@ -21,10 +21,9 @@ typedef struct store_save {
 } store_save;
 
 /* ---- Own files ---- */
-static void write_files(void *context, int64_t begin, int64_t end, int worker)
+static void write_files(void *context, int64_t begin, int64_t end, int)
 {
     const store_save *s = context;
-    (void)worker;
     for (int64_t i = begin; i < end; i++) {
         char name[32];
         file_outcome *o = &s->files[i];

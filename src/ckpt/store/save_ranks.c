@@ -7,11 +7,13 @@
 #include "base/core/rng.h"
 #include "base/os/os.h"
 #include "comm/agree.h"
+#include "base/text/json.h"
 #include "ckpt/store/part.h"
 #include "ckpt/store/store_impl.h"
 
 typedef struct rank_save {
     tess_mem *mem;
+    tess_scope scope;
     tess_team *team;              /* all ranks */
     const tess_ckpt_hosts *hosts; /* the hosts, if each has its own folder; NULL: one folder for all */
     tess_team *writers;           /* the ranks that write into one folder */
@@ -31,11 +33,9 @@ typedef struct rank_save {
 static tess_status prepare(rank_save *s)
 {
     size_t n = (size_t)s->n;
-#define ARRAY(field) TESS_NEW(s->mem, n, "checkpoint tables", &s->field)
-    TESS_TRY(ARRAY(own));
-    TESS_TRY(ARRAY(pieces));
-    return ARRAY(names);
-#undef ARRAY
+    TESS_TRY(TESS_NEW_IN(&s->scope, n, "checkpoint tables", &s->own));
+    TESS_TRY(TESS_NEW_IN(&s->scope, n, "checkpoint tables", &s->pieces));
+    return TESS_NEW_IN(&s->scope, n, "checkpoint tables", &s->names);
 }
 
 /* Hashes what ranks must agree on: ranks with different models must not write one checkpoint. */
@@ -100,9 +100,8 @@ static tess_status agree(void *self, tess_status status)
     return tess_team_agree(((rank_save *)self)->team, status);
 }
 
-static tess_status agree_on_folder(void *self, const char *folder, tess_status made)
+static tess_status agree_on_folder(void *self, const char *, tess_status made)
 {
-    (void)folder;
     return agree(self, made);
 }
 
@@ -112,7 +111,7 @@ static tess_status merge_texts(const rank_save *s, const char *texts, size_t byt
     for (int i = 1; i < tess_agree_world(s->writers); i++) {
         const char *text = texts + (size_t)i * bytes;
         json_t *more;
-        TESS_TRY(tess_part_parse(text, strnlen(text, bytes), "what a rank wrote", &more));
+        TESS_TRY(tess_json_parse(text, strnlen(text, bytes), "what a rank wrote", true, &more));
         tess_status status = tess_part_merge(part, more);
         json_decref(more);
         TESS_TRY(status);
@@ -124,6 +123,7 @@ static tess_status merge_texts(const rank_save *s, const char *texts, size_t byt
  * words. */
 static tess_status gather(const rank_save *s, const char *text, size_t words, json_t *part)
 {
+    TESS_AUTO(tess_mem_drop)
     int64_t *own = NULL; /* the text of this rank; on the first rank the texts of all ranks follow */
     size_t n = s->first ? (size_t)tess_agree_world(s->writers) + 1 : 1;
     tess_status status = tess_team_agree(s->team, TESS_NEW(s->mem, n * words, "parts", &own));
@@ -133,7 +133,6 @@ static tess_status gather(const rank_save *s, const char *text, size_t words, js
     }
     if (status == TESS_OK && s->first)
         status = merge_texts(s, (const char *)(own + words), words * sizeof(own[0]), part);
-    tess_mem_free(s->mem, own);
     return tess_team_agree(s->team, status);
 }
 
@@ -173,6 +172,7 @@ tess_status tess_ckpt_save(tess_mem *mem, tess_team *team, const char *dir, int6
 {
     static const tess_store_options none = {0};
     rank_save s = {.mem = mem,
+                   .scope.mem = mem,
                    .team = team,
                    .writers = team,
                    .first = tess_agree_rank(team) == 0,
@@ -195,8 +195,6 @@ tess_status tess_ckpt_save(tess_mem *mem, tess_team *team, const char *dir, int6
     if (status == TESS_OK)
         status = run(&s);
     json_decref(s.host);
-    tess_mem_free(mem, s.names);
-    tess_mem_free(mem, s.pieces);
-    tess_mem_free(mem, s.own);
+    tess_scope_end(&s.scope);
     return status == TESS_OK ? TESS_OK : tess_fail_context(status, "save checkpoint of step %" PRId64, step);
 }

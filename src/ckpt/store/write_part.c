@@ -103,7 +103,7 @@ static tess_status stream_finish(stream *s)
 enum { CHUNK_BYTES = 256 << 10, ZSTD_LEVEL = 1 };
 
 struct tess_store_sink {
-    tess_mem *mem;
+    tess_scope scope;
     const tess_store_options *options;
     const char *file;
     json_t *part;
@@ -289,7 +289,7 @@ static tess_status make_packer(tess_store_sink *w)
     TESS_CHECK(w->packer != NULL, TESS_E_NOMEM, "no memory to pack a checkpoint");
     ZSTD_CCtx_setParameter(w->packer, ZSTD_c_compressionLevel, ZSTD_LEVEL);
     w->packed_bytes = ZSTD_CStreamOutSize();
-    return tess_mem_alloc(w->mem, TESS_POOL_MISC, w->packed_bytes, "packed block", (void **)&w->packed);
+    return TESS_NEW_IN(&w->scope, w->packed_bytes, "packed block", &w->packed);
 }
 
 static tess_status prepare(tess_store_sink *w, const char *folder, const tess_store_piece *pieces, int n)
@@ -299,14 +299,14 @@ static tess_status prepare(tess_store_sink *w, const char *folder, const tess_st
         TESS_TRY(check(&pieces[i]));
     TESS_TRY(tess_part_create(&w->part));
     TESS_TRY(make_packer(w));
-    TESS_TRY(tess_mem_alloc(w->mem, TESS_POOL_MISC, CHUNK_BYTES, "rounded block", (void **)&w->rounded));
-    TESS_TRY(tess_mem_alloc(w->mem, TESS_POOL_MISC, 2 * (size_t)CHUNK_BYTES, "gathered block", (void **)&w->gathered));
+    TESS_TRY(tess_scope_alloc(&w->scope, TESS_POOL_MISC, CHUNK_BYTES, 1, "rounded block", (void **)&w->rounded));
+    TESS_TRY(TESS_NEW_IN(&w->scope, 2 * CHUNK_BYTES, "gathered block", &w->gathered));
     s->direct = w->options->direct;
     s->reserved = measure(w, pieces, n);
     TESS_TRY(tess_os_join(s->path, sizeof(s->path), folder, w->file));
     TESS_TRY(tess_io_create(s->io, s->path, &s->direct, &s->fd));
     TESS_TRY(tess_io_reserve(s->io, s->fd, s->reserved, s->path));
-    return tess_mem_alloc(w->mem, TESS_POOL_MISC, BLOCK_BYTES, "block of a checkpoint", (void **)&s->block);
+    return TESS_NEW_IN(&w->scope, BLOCK_BYTES, "block of a checkpoint", &s->block);
 }
 
 static tess_status write_all(tess_store_sink *w, const tess_store_piece *pieces, int n)
@@ -321,16 +321,13 @@ tess_status tess_store_write_part(tess_mem *mem, const tess_store_options *optio
                                   const char *file, const tess_store_piece *pieces, int n, json_t **part)
 {
     static const tess_store_options none = {0};
-    tess_store_sink w = {.mem = mem, .options = options != NULL ? options : &none, .file = file};
+    tess_store_sink w = {.scope.mem = mem, .options = options != NULL ? options : &none, .file = file};
     w.stream = (stream){.io = w.options->io, .fd = -1};
     tess_status status = prepare(&w, folder, pieces, n);
     if (status == TESS_OK)
         status = write_all(&w, pieces, n);
     tess_os_close(&w.stream.fd);
-    tess_mem_free(mem, w.stream.block);
-    tess_mem_free(mem, w.rounded);
-    tess_mem_free(mem, w.gathered);
-    tess_mem_free(mem, w.packed);
+    tess_scope_end(&w.scope);
     ZSTD_freeCCtx(w.packer);
     *part = status == TESS_OK ? json_incref(w.part) : NULL;
     json_decref(w.part);

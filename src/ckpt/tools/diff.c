@@ -231,14 +231,10 @@ tess_status tess_export_diff(const tess_export *a, const tess_export *b, const t
     diff d = {.a = a, .b = b, .options = options != NULL ? options : &plain, .summary = summary};
     *summary = (tess_diff_summary){.max_abs = 0};
     d.all = tess_export_bytes(a);
-    tess_status status = tess_mem_alloc(a->mem, TESS_POOL_MISC, SLICE_BYTES, "compare", (void **)&d.bytes_a);
-    if (status == TESS_OK)
-        status = tess_mem_alloc(a->mem, TESS_POOL_MISC, SLICE_BYTES, "compare", (void **)&d.bytes_b);
-    if (status == TESS_OK)
-        status = compare_all(&d);
-    tess_mem_free(a->mem, d.bytes_a);
-    tess_mem_free(a->mem, d.bytes_b);
-    return status;
+    TESS_AUTO(tess_scope_end) tess_scope own = {.mem = a->mem};
+    TESS_TRY(TESS_NEW_IN(&own, SLICE_BYTES, "compare", &d.bytes_a));
+    TESS_TRY(TESS_NEW_IN(&own, SLICE_BYTES, "compare", &d.bytes_b));
+    return compare_all(&d);
 }
 
 tess_status tess_ckpt_diff(const tess_catalog *a, const tess_catalog *b, const tess_diff_options *options,

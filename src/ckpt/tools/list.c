@@ -242,7 +242,6 @@ tess_status tess_ckpt_list_read(tess_mem *mem, const char *folder, tess_ckpt_lis
 
 void tess_ckpt_list_free(tess_ckpt_list *list)
 {
-    tess_mem_free(list->mem, list->items);
-    list->items = NULL;
+    tess_mem_drop(&list->items);
     list->n = 0;
 }

@@ -171,20 +171,13 @@ static tess_status write_weights(rewriting *r, const char *folder, const char *s
 {
     weights w = {.r = r};
     size_t n = (size_t)r->export->n_tensors;
-    tess_status status;
-    TESS_GOTO(TESS_NEW(r->mem, n, "tensors", &w.sources), allocated);
-    TESS_GOTO(TESS_NEW(r->mem, n, "tensors", &w.tensors), allocated);
-    TESS_GOTO(tess_mem_alloc(r->mem, TESS_POOL_MISC, SLICE_BYTES, "values", (void **)&w.raw), allocated);
-    TESS_GOTO(tess_mem_alloc(r->mem, TESS_POOL_MISC, SLICE_BYTES, "values", (void **)&w.floats), allocated);
-    TESS_GOTO(tess_mem_alloc(r->mem, TESS_POOL_MISC, SLICE_BYTES, "values", (void **)&w.encoded), allocated);
-    status = write_files(&w, folder, stem, shard_bytes);
-allocated:
-    tess_mem_free(r->mem, w.encoded);
-    tess_mem_free(r->mem, w.floats);
-    tess_mem_free(r->mem, w.raw);
-    tess_mem_free(r->mem, w.tensors);
-    tess_mem_free(r->mem, w.sources);
-    return status;
+    TESS_AUTO(tess_scope_end) tess_scope own = {.mem = r->mem};
+    TESS_TRY(TESS_NEW_IN(&own, n, "tensors", &w.sources));
+    TESS_TRY(TESS_NEW_IN(&own, n, "tensors", &w.tensors));
+    TESS_TRY(tess_scope_alloc(&own, TESS_POOL_MISC, SLICE_BYTES, 1, "values", (void **)&w.raw));
+    TESS_TRY(tess_scope_alloc(&own, TESS_POOL_MISC, SLICE_BYTES, 1, "values", (void **)&w.floats));
+    TESS_TRY(tess_scope_alloc(&own, TESS_POOL_MISC, SLICE_BYTES, 1, "values", (void **)&w.encoded));
+    return write_files(&w, folder, stem, shard_bytes);
 }
 
 /* ---- One file */

@@ -108,12 +108,10 @@ tess_status rewrite_as_store(rewriting *r)
     TESS_CHECK(w.n_files >= 1 && w.n_files <= MAX_FILES, TESS_E_INVALID, "%d data files: choose 1 to %d", w.n_files,
                MAX_FILES);
     TESS_TRY(set_place(&w));
-    TESS_TRY(tess_mem_alloc(r->mem, TESS_POOL_MISC, SLICE_BYTES, "rows to write", (void **)&w.slice));
-    tess_status status = TESS_NEW(r->mem, r->export->n_tensors, "rows to write", &w.pieces);
-    if (status == TESS_OK)
-        status = write_all(&w);
+    TESS_AUTO(tess_scope_end) tess_scope own = {.mem = r->mem};
+    TESS_TRY(tess_scope_alloc(&own, TESS_POOL_MISC, SLICE_BYTES, 1, "rows to write", (void **)&w.slice));
+    TESS_TRY(TESS_NEW_IN(&own, r->export->n_tensors, "rows to write", &w.pieces));
+    tess_status status = write_all(&w);
     json_decref(w.part);
-    tess_mem_free(r->mem, w.pieces);
-    tess_mem_free(r->mem, w.slice);
     return status;
 }

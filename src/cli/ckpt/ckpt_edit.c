@@ -30,10 +30,9 @@ static void print_changes(const char *prefix, const json_t *before, const json_t
     }
 }
 
-static int run(tess_mem *mem, int argc, char **argv)
+static int run(tess_mem *, int argc, char **argv)
 {
     const char *add = NULL;
-    (void)mem;
     const cli_flag flags[] = {{"--add", NULL, "add keys that are not there", .text = &add}};
     int n = cli_parse(argc, argv, &cli_ckpt_edit, flags, 1);
     if (n < 2)

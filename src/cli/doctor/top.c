@@ -17,9 +17,8 @@ typedef struct top_options {
     int64_t n_columns; /* 0: all */
 } top_options;
 
-static void put(void *self, tess_top_style style, const char *text)
+static void put(void *self, tess_top_style, const char *text)
 {
-    (void)style;
     fputs(text, self);
 }
 

@@ -68,17 +68,15 @@ static attr_t attributes_of(tess_top_style style)
     }
 }
 
-static void put(void *self, tess_top_style style, const char *text)
+static void put(void *, tess_top_style style, const char *text)
 {
-    (void)self;
     attrset(attributes_of(style));
     addstr(text);
     attrset(A_NORMAL);
 }
 
-static void end_line(void *self)
+static void end_line(void *)
 {
-    (void)self;
     int row = getcury(stdscr);
     move(row + 1 < LINES ? row + 1 : row, 0); /* lines that do not fit overwrite the last one */
 }

@@ -36,13 +36,12 @@ static hosts_pair *find(const tess_work *work)
 }
 
 /* Progresses MPI while NCCL connects, because peers may need this rank's messages for their meeting. */
-static tess_status look(void *self, double waited_s)
+static tess_status look(void *self, double)
 {
     const tess_team *team = self;
     const tess_runtime *rt = team->runtime;
     int lost = atomic_load(&rt->job.header->first_lost);
     char end[640];
-    (void)waited_s;
     TESS_CHECK(lost < 0, TESS_E_PEER_LOST, "%s", tess_board_describe_end(&rt->job, lost, end, sizeof(end)));
     if (rt->transport->poll != NULL)
         rt->transport->poll();

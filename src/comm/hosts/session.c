@@ -30,9 +30,8 @@ static void *end_anyway(void *status)
     _exit((int)(intptr_t)status);
 }
 
-static void at_exit(int status, void *unused)
+static void at_exit(int status, void *)
 {
-    (void)unused;
     if (getpid() != opener_pid)
         return; /* a forked child must not use its parent's MPI */
     pthread_t thread;

@@ -43,9 +43,8 @@ static tess_status show(tess_work *work, uint64_t round)
     return TESS_OK;
 }
 
-static void take(tess_work *work, uint64_t round)
+static void take(tess_work *work, uint64_t)
 {
-    (void)round;
     int me = work->team->rank;
     straight_block from = block_of(work, me, true), to = block_of(work, me, false);
     if (to.bytes > 0 && work->out + to.offset != work->in + from.offset)
@@ -82,10 +81,8 @@ static tess_status show_rows(tess_work *work, uint64_t round)
     return TESS_OK;
 }
 
-static void take_nothing(tess_work *work, uint64_t round)
+static void take_nothing(tess_work *, uint64_t)
 {
-    (void)work;
-    (void)round;
 }
 
 void hosts_plan_straight(tess_work *work)

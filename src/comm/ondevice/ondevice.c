@@ -5,6 +5,7 @@
 
 #include "base/core/rng.h"
 #include "comm/ways.h"
+#include "base/mem/scoped.h"
 
 enum { KIND_BYTES = COMM_EXCHANGE_BYTES };
 
@@ -155,7 +156,6 @@ void tess_runtime_forget_device(tess_runtime *rt)
         return;
     for (tess_team *team = rt->teams; team != NULL; team = team->next)
         tess_ondevice_end(team);
-    tess_mem_free(rt->mem, rt->device);
-    rt->device = NULL;
+    tess_mem_drop(&rt->device);
     rt->place = NULL;
 }

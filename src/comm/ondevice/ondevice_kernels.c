@@ -1,6 +1,7 @@
 /* Enqueues the kernels of an operation when all ranks show their windows. Sums have the same order and bits as on
  * host memory. */
 #include "comm/ondevice/ondevice.h"
+#include "base/mem/scoped.h"
 
 tess_status ondevice_take_runs(const tess_work *work, size_t n, size_t size, void **runs)
 {
@@ -185,16 +186,14 @@ tess_status ondevice_look(tess_work *work)
         return TESS_OK;
     tess_mem *mem = work->team->runtime->mem;
     size_t most = 0, count;
-    tess_status status = TESS_OK;
-    uint8_t *room;
+    TESS_AUTO(tess_mem_drop) uint8_t *room = NULL;
     for (size_t k = 0; k < work->pieces.n; k++) {
         own_rows(&work->pieces.pieces[k], work->team->size, work->team->rank, &count);
         most = count > most ? count : most;
     }
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, most * (size_t)work->team->size, tess_dtype_size(work->in_dtype),
                                   "addends that are not finite", (void **)&room));
-    for (size_t k = 0; k < work->pieces.n && status == TESS_OK && work->team->bad.pieces == NULL; k++)
-        status = look_at_piece(work, k, room);
-    tess_mem_free(mem, room);
-    return status;
+    for (size_t k = 0; k < work->pieces.n && work->team->bad.pieces == NULL; k++)
+        TESS_TRY(look_at_piece(work, k, room));
+    return TESS_OK;
 }

@@ -65,15 +65,13 @@ static void start(tess_work *work)
     }
 }
 
-static bool advance(tess_work *work)
+static bool advance(tess_work *)
 {
-    (void)work;
     return true;
 }
 
-static int missing(const tess_work *work, int *ranks)
+static int missing(const tess_work *, int *ranks)
 {
-    (void)work;
     ranks[0] = 0;
     return 1; /* only a message can be incomplete, and it waits for this rank */
 }

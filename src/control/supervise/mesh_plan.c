@@ -96,8 +96,7 @@ static void free_placements(tess_mesh_plan *plan)
 {
     if (plan->placements != NULL)
         tess_param_placements_free(plan->placements);
-    tess_mem_free(plan->mem, plan->placements);
-    plan->placements = NULL;
+    tess_mem_drop(&plan->placements);
 }
 
 /* Plans where the model's parts are, if the configuration names a model. Only stages need the model: without them, a

@@ -100,11 +100,8 @@ static const char *report_difference(const tess_persist_heir *heir, const saved_
 
 /* ---- Saving it ---- */
 
-static void pass_on(void *self, const struct tess_job *job, const pid_t *pids)
+static void pass_on(void *, const struct tess_job *, const pid_t *)
 {
-    (void)self;
-    (void)job;
-    (void)pids;
     tess_stop_signals_pass_on();
 }
 

@@ -3,15 +3,13 @@
 #include <stddef.h>
 #include <stdio.h>
 
-static void write_line(void *self, const char *text)
+static void write_line(void *, const char *text)
 {
-    (void)self;
     fprintf(stderr, "tessera: %s\n", text);
 }
 
-static void write_plain_line(void *self, const char *text)
+static void write_plain_line(void *, const char *text)
 {
-    (void)self;
     fprintf(stderr, "%s\n", text);
 }
 

@@ -142,9 +142,8 @@ static bool has_room(supervision *s)
 }
 
 /* Called regularly by the launcher. If more ranks can run, asks the present ones to leave after their next save. */
-static void tick(void *self, const tess_job *job, const pid_t *pids)
+static void tick(void *self, const tess_job *job, const pid_t *)
 {
-    (void)pids;
     supervision *s = self;
     uint32_t no = JOB_STOP_NO;
     tess_console_keep(stderr, s->config->job.dump_folder, &s->reporter);

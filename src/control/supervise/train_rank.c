@@ -20,9 +20,8 @@ typedef struct stop_requests {
 static stop_requests *volatile requests;
 
 /* Handler that ignores further signals: a closed terminal sends several SIGHUP, also while the process ends. */
-static void take_no_notice(int number)
+static void take_no_notice(int)
 {
-    (void)number;
 }
 
 /* Handler of requests to stop. Schedulers signal every process of a job. Once a rank is lost for good, nothing can

@@ -18,16 +18,14 @@ static void write_line(const tess_failure *failure)
     fputs(line, stderr); /* a single write: otherwise, lines of other ranks could come in between */
 }
 
-static void report(void *self, const tess_failure *failure, tess_launch_decision *decision)
+static void report(void *, const tess_failure *failure, tess_launch_decision *decision)
 {
-    (void)self;
     write_line(failure);
     decision->reported = true;
 }
 
-static void report_faults(void *self, int rank, const tess_rank_past *past)
+static void report_faults(void *, int rank, const tess_rank_past *past)
 {
-    (void)self;
     char line[TESS_LIVES_LINE_BYTES + 2];
     if (past->faults_before == 0)
         return;

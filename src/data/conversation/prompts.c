@@ -403,8 +403,7 @@ void tess_prompts_close(tess_prompts **out)
     tess_ids_free(&p->ids);
     tess_buffer_free(&p->text);
     tess_mem_free(p->mem, p->lines);
-    tess_mem_free(p->mem, p);
-    *out = NULL;
+    tess_mem_drop(out);
 }
 
 int64_t tess_prompts_count(const tess_prompts *prompts)

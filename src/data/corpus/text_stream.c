@@ -236,7 +236,7 @@ static tess_status open_stream(tess_text_stream *s)
 {
     TESS_TRY(tess_os_open_read(s->path, &s->fd, &s->file_size));
     TESS_CHECK(s->file_size > 0, TESS_E_INVALID, "%s: the file is empty", s->path);
-    TESS_TRY(tess_mem_alloc(s->mem, TESS_POOL_MISC, CHUNK, "text", (void **)&s->input));
+    TESS_TRY(TESS_PART(s, CHUNK, "text", &s->input));
     TESS_TRY(need_input(s));
     s->packed = s->input_size >= 4 && memcmp(s->input, "\x28\xb5\x2f\xfd", 4) == 0 ? ZSTANDARD
                 : s->input_size >= 3 && memcmp(s->input, "\x1f\x8b\x08", 3) == 0   ? GZIP
@@ -275,9 +275,7 @@ void tess_text_stream_close(tess_text_stream **out)
     ZSTD_freeDStream(s->zstd);
     tess_os_close(&s->fd);
     tess_buffer_free(&s->held);
-    tess_mem_free(s->mem, s->input);
-    tess_mem_free(s->mem, s);
-    *out = NULL;
+    tess_mem_drop(out);
 }
 
 tess_text_kind tess_text_stream_kind(const tess_text_stream *stream)

@@ -7,6 +7,7 @@
 #include "data/loader/document.h"
 #include "data/loader/mixture.h"
 #include "data/loader/source.h"
+#include "base/mem/scoped.h"
 
 enum { MAX_SEQ_LEN = 1 << 24, MAX_BATCH_TOKENS = 1 << 30 };
 
@@ -34,8 +35,8 @@ static tess_status create_batch(tess_loader *loader)
     int32_t **arrays[] = {&loader->ids, &loader->pos, &loader->targets, &loader->cu_seqlens};
     for (int i = 0; i < 4; i++) {
         void *block;
-        TESS_TRY(
-            tess_mem_alloc_array(loader->mem, TESS_POOL_MISC, n + (i == 3), sizeof(int32_t), "micro-batch", &block));
+        TESS_TRY(tess_scope_alloc(tess_scope_of(loader), TESS_POOL_MISC, n + (i == 3), sizeof(int32_t), "micro-batch",
+                                  &block));
         *arrays[i] = block;
     }
     return TESS_OK;
@@ -108,11 +109,7 @@ void tess_loader_destroy(tess_loader **out)
         return;
     for (int i = 0; i < loader->n_sources; i++)
         tess_source_destroy(&loader->sources[i]);
-    void *arrays[] = {loader->ids, loader->pos, loader->targets, loader->cu_seqlens};
-    for (int i = 0; i < 4; i++)
-        tess_mem_free(loader->mem, arrays[i]);
-    tess_mem_free(loader->mem, loader);
-    *out = NULL;
+    tess_mem_drop(out);
 }
 
 /* ---- Rows ---- */

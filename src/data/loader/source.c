@@ -7,6 +7,7 @@
 
 #include "base/core/rng.h"
 #include "data/loader/window.h"
+#include "base/mem/scoped.h"
 
 /* The request to the reading thread, and its result. There is one request at a time. The loader does not touch the
  * requested window until the thread is idle again. */
@@ -247,7 +248,7 @@ static tess_status settle(tess_source *source)
 static tess_status create(tess_source *source, const tess_loader_options *of_files)
 {
     TESS_TRY(tess_blocks_open(&source->blocks, source->tokenizer, of_files));
-    source->n_windows = tess_rows_window_count(&source->blocks);
+    source->n_windows = (source->blocks.n_blocks + TESS_WINDOW_BLOCKS - 1) / TESS_WINDOW_BLOCKS;
     TESS_TRY(start_reader(source));
     TESS_TRY(settle(source));
     TESS_CHECK(!at_end(source), TESS_E_INVALID, "%s: the data hold no pair of tokens", source->blocks.files[0].path);
@@ -282,8 +283,7 @@ void tess_source_destroy(tess_source **out)
     tess_rows_window_free(&source->windows[0]);
     tess_rows_window_free(&source->windows[1]);
     tess_blocks_close(&source->blocks);
-    tess_mem_free(source->mem, source);
-    *out = NULL;
+    tess_mem_drop(out);
 }
 
 /* ---- Rows ---- */

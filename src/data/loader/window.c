@@ -6,11 +6,6 @@
 #include "base/mem/make_room.h"
 #include "data/loader/encode_block.h"
 
-uint64_t tess_rows_window_count(const tess_blocks *blocks)
-{
-    return (blocks->n_blocks + TESS_WINDOW_BLOCKS - 1) / TESS_WINDOW_BLOCKS;
-}
-
 tess_window tess_rows_window_of(tess_mem *mem)
 {
     return (tess_window){.mem = mem,

@@ -29,9 +29,6 @@ typedef struct tess_window {
 
 tess_window tess_rows_window_of(tess_mem *mem);
 
-/* Returns the number of windows of an epoch. */
-uint64_t tess_rows_window_count(const tess_blocks *blocks);
-
 /* Reads the blocks of a window and tokenizes those that are text. `text` is scratch memory. */
 tess_status tess_rows_window_fill(tess_window *window, const tess_blocks *blocks, const tess_loader_options *options,
                                   tess_encoder *encoder, tess_buffer *text, uint64_t epoch, uint64_t index);

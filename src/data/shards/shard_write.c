@@ -220,6 +220,5 @@ void tess_token_shard_writer_close(tess_token_shard_writer **out)
     tess_os_close(&w->fd);
     tess_buffer_free(&w->bytes);
     tess_mem_free(w->mem, w->index);
-    tess_mem_free(w->mem, w);
-    *out = NULL;
+    tess_mem_drop(out);
 }

@@ -147,8 +147,7 @@ void tess_token_shard_close(tess_token_shard **out)
         return;
     tess_os_unmap(&shard->file);
     tess_os_unmap(&shard->index);
-    tess_mem_free(shard->mem, shard);
-    *out = NULL;
+    tess_mem_drop(out);
 }
 
 /* ---- Reading ---- */

@@ -53,10 +53,8 @@ void tess_chat_template_destroy(tess_chat_template **chat)
 {
     if (*chat == NULL)
         return;
-    tess_mem *mem = (*chat)->arena.mem;
     template_arena_free(&(*chat)->arena);
-    tess_mem_free(mem, *chat);
-    *chat = NULL;
+    tess_mem_drop(chat);
 }
 
 bool tess_chat_template_marks(const tess_chat_template *chat)

@@ -4,27 +4,27 @@
 
 #include "data/template/template_impl.h"
 
-static tess_status evaluate_list(template_run *run, template_scope *scope, const template_node *items,
-                                 template_kind kind, template_value *out)
+static tess_status evaluate_list(template_run *run, template_scope *scope, const template_node *node,
+                                 template_value *out)
 {
     template_value list, value;
-    TESS_TRY(template_list_new(run, kind, &list));
-    for (; items != NULL; items = items->next) {
-        TESS_TRY(template_evaluate(run, scope, items, &value));
+    TESS_TRY(template_list_new(run, node->kind == NODE_LIST ? TEMPLATE_LIST : TEMPLATE_TUPLE, &list));
+    for (const template_node *item = node->a; item != NULL; item = item->next) {
+        TESS_TRY(template_evaluate(run, scope, item, &value));
         TESS_TRY(template_list_add(run, list.list, &value));
     }
     *out = list;
     return TESS_OK;
 }
 
-static tess_status evaluate_dict(template_run *run, template_scope *scope, const template_node *pairs,
+static tess_status evaluate_dict(template_run *run, template_scope *scope, const template_node *node,
                                  template_value *out)
 {
     template_value dict, key, value;
     TESS_TRY(template_dict_new(run, TEMPLATE_DICT, &dict));
-    for (; pairs != NULL; pairs = pairs->next) {
-        TESS_TRY(template_evaluate(run, scope, pairs->a, &key));
-        TESS_TRY(template_evaluate(run, scope, pairs->b, &value));
+    for (const template_node *pair = node->a; pair != NULL; pair = pair->next) {
+        TESS_TRY(template_evaluate(run, scope, pair->a, &key));
+        TESS_TRY(template_evaluate(run, scope, pair->b, &value));
         TEMPLATE_CHECK(key.kind <= TEMPLATE_STRING || key.kind == TEMPLATE_TUPLE, run, "a key of type %s",
                        template_type(&key));
         TESS_TRY(template_dict_set(run, dict.dict, &key, &value));
@@ -33,19 +33,19 @@ static tess_status evaluate_dict(template_run *run, template_scope *scope, const
     return TESS_OK;
 }
 
-static tess_status evaluate_name(template_run *run, const template_scope *scope, template_text name,
+static tess_status evaluate_name(template_run *run, template_scope *scope, const template_node *node,
                                  template_value *out)
 {
-    const template_value *found = template_scope_find(run, scope, name);
+    const template_value *found = template_scope_find(run, scope, node->text);
     if (found != NULL) {
         *out = *found;
         return TESS_OK;
     }
-    if (template_find(run, TEMPLATE_FUNCTIONS, name) != NULL) {
-        *out = (template_value){.kind = TEMPLATE_FUNCTION, .text = name};
+    if (template_find(run, TEMPLATE_FUNCTIONS, node->text) != NULL) {
+        *out = (template_value){.kind = TEMPLATE_FUNCTION, .text = node->text};
         return TESS_OK;
     }
-    return template_undefined(run, out, "'%.*s'", (int)(name.size < 80 ? name.size : 80), name.data);
+    return template_undefined(run, out, "'%.*s'", (int)(node->text.size < 80 ? node->text.size : 80), node->text.data);
 }
 
 /* ---- Slices ---- */
@@ -190,13 +190,14 @@ tess_status template_apply_filters(template_run *run, template_scope *scope, con
 }
 
 /* Calls a filter or a test. */
-static tess_status evaluate_use(template_run *run, template_scope *scope, const template_node *node, template_set set,
+static tess_status evaluate_use(template_run *run, template_scope *scope, const template_node *node,
                                 template_value *out)
 {
     template_value value;
     template_args args;
     TESS_TRY(evaluate_operands(run, scope, node, &value, &args));
-    return template_use_name(run, set, node->text, &value, &args, out);
+    return template_use_name(run, node->kind == NODE_FILTER ? TEMPLATE_FILTERS : TEMPLATE_TESTS, node->text, &value,
+                             &args, out);
 }
 
 /* ---- Operators ---- */
@@ -422,57 +423,29 @@ static tess_status evaluate_attribute(template_run *run, template_scope *scope, 
     return template_attribute(run, &value, node->text, out);
 }
 
-static tess_status evaluate_any(template_run *run, template_scope *scope, const template_node *node,
-                                template_value *out)
+static tess_status evaluate_literal(template_run *, template_scope *, const template_node *node, template_value *out)
 {
-    switch (node->kind) {
-    case NODE_LITERAL:
-        *out = node->value;
-        return TESS_OK;
-    case NODE_NAME:
-        return evaluate_name(run, scope, node->text, out);
-    case NODE_LIST:
-    case NODE_TUPLE:
-        return evaluate_list(run, scope, node->a, node->kind == NODE_LIST ? TEMPLATE_LIST : TEMPLATE_TUPLE, out);
-    case NODE_DICT:
-        return evaluate_dict(run, scope, node->a, out);
-    case NODE_ATTRIBUTE:
-        return evaluate_attribute(run, scope, node, out);
-    case NODE_ITEM:
-        return evaluate_item(run, scope, node, out);
-    case NODE_CALL:
-        return evaluate_call(run, scope, node, out);
-    case NODE_FILTER:
-        return evaluate_use(run, scope, node, TEMPLATE_FILTERS, out);
-    case NODE_TEST:
-        return evaluate_use(run, scope, node, TEMPLATE_TESTS, out);
-    case NODE_NOT:
-        return evaluate_not(run, scope, node, out);
-    case NODE_NEGATIVE:
-    case NODE_POSITIVE:
-        return evaluate_sign(run, scope, node, out);
-    case NODE_AND:
-    case NODE_OR:
-        return evaluate_logic(run, scope, node, out);
-    case NODE_BINARY:
-        return evaluate_binary(run, scope, node, out);
-    case NODE_CONCAT:
-        return evaluate_concat(run, scope, node, out);
-    case NODE_COMPARE:
-        return evaluate_comparison(run, scope, node, out);
-    case NODE_CONDITION:
-        return evaluate_condition(run, scope, node, out);
-    default:
-        return TESS_FAIL(TESS_E_INTERNAL, "line %u: a node of kind %d is no expression", node->line, (int)node->kind);
-    }
+    *out = node->value;
+    return TESS_OK;
 }
+
+static tess_status (*const evaluators[])(template_run *, template_scope *, const template_node *, template_value *) = {
+    [NODE_LITERAL] = evaluate_literal,    [NODE_NAME] = evaluate_name,     [NODE_LIST] = evaluate_list,
+    [NODE_TUPLE] = evaluate_list,         [NODE_DICT] = evaluate_dict,     [NODE_ATTRIBUTE] = evaluate_attribute,
+    [NODE_ITEM] = evaluate_item,          [NODE_CALL] = evaluate_call,     [NODE_FILTER] = evaluate_use,
+    [NODE_TEST] = evaluate_use,           [NODE_NOT] = evaluate_not,       [NODE_NEGATIVE] = evaluate_sign,
+    [NODE_POSITIVE] = evaluate_sign,      [NODE_AND] = evaluate_logic,     [NODE_OR] = evaluate_logic,
+    [NODE_BINARY] = evaluate_binary,      [NODE_CONCAT] = evaluate_concat, [NODE_COMPARE] = evaluate_comparison,
+    [NODE_CONDITION] = evaluate_condition};
 
 tess_status template_evaluate(template_run *run, template_scope *scope, const template_node *node, template_value *out)
 {
     TESS_TRY(template_enter(run));
     run->line = node->line;
     *out = template_none();
-    TESS_TRY(evaluate_any(run, scope, node, out));
+    TESS_CHECK(node->kind <= NODE_CONDITION && evaluators[node->kind] != NULL, TESS_E_INTERNAL,
+               "line %u: a node of kind %d is no expression", node->line, (int)node->kind);
+    TESS_TRY(evaluators[node->kind](run, scope, node, out));
     template_leave(run);
     return TESS_OK;
 }

@@ -171,6 +171,5 @@ void tess_bpe_free(tess_bpe *bpe)
 {
     tess_strings_free(&bpe->vocab);
     tess_strings_free(&bpe->words);
-    tess_mem_free(bpe->mem, bpe->merges);
-    bpe->merges = NULL;
+    tess_mem_drop(&bpe->merges);
 }

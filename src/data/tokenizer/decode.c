@@ -43,20 +43,17 @@ static void list_free(list *l)
 
 static tess_status byte_level(const list *in, list *out)
 {
-    tess_buffer raw = {.mem = in->bytes.mem};
-    tess_status status = TESS_OK;
-    for (size_t i = 0; i < in->n && status == TESS_OK; i++) {
+    TESS_AUTO(tess_buffer_free) tess_buffer raw = {.mem = in->bytes.mem};
+    for (size_t i = 0; i < in->n; i++) {
         size_t size;
         const char *text = string_at(in, i, &size);
         bool all;
-        status = tess_bytes_from_alphabet(text, size, &raw, &all);
-        if (status == TESS_OK && !all)
-            status = tess_buffer_append(&raw, text, size);
+        TESS_TRY(tess_bytes_from_alphabet(text, size, &raw, &all));
+        if (!all)
+            TESS_TRY(tess_buffer_append(&raw, text, size));
     }
-    if (status == TESS_OK)
-        status = tess_utf8_repair(raw.data, raw.size, &out->bytes);
-    tess_buffer_free(&raw);
-    return status == TESS_OK ? end_string(out) : status;
+    TESS_TRY(tess_utf8_repair(raw.data, raw.size, &out->bytes));
+    return end_string(out);
 }
 
 /* Returns 10 for "<0x0A>"; -1: another text. */
@@ -179,22 +176,20 @@ static tess_status collect(const tess_tokenizer *t, const int32_t *ids, size_t n
 
 tess_status tess_decode(const tess_tokenizer *t, const int32_t *ids, size_t n, bool skip_special, tess_buffer *text)
 {
-    list lists[2] = {{.bytes = {.mem = t->mem}}, {.bytes = {.mem = t->mem}}};
-    int turn = 0;
-    tess_status status = collect(t, ids, n, skip_special, &lists[0]);
-    for (int i = 0; i < t->decoder.n_steps && status == TESS_OK; i++, turn = 1 - turn)
-        status = run_step(&t->decoder.steps[i], &lists[turn], &lists[1 - turn]);
-    const list *last = &lists[turn];
-    for (size_t i = 0; i < last->n && status == TESS_OK; i++) {
+    TESS_AUTO(list_free) list first = {.bytes = {.mem = t->mem}}, second = first;
+    list *last = &first, *next = &second;
+    TESS_TRY(collect(t, ids, n, skip_special, last));
+    for (int i = 0; i < t->decoder.n_steps; i++) {
+        TESS_TRY(run_step(&t->decoder.steps[i], last, next));
+        last = next;
+        next = last == &first ? &second : &first;
+    }
+    for (size_t i = 0; i < last->n; i++) {
         size_t size;
         const char *string = string_at(last, i, &size);
         if (i > 0 && !t->decoder.present)
-            status = tess_buffer_append(text, " ", 1);
-        if (status == TESS_OK)
-            status = tess_buffer_append(text, string, size);
+            TESS_TRY(tess_buffer_append(text, " ", 1));
+        TESS_TRY(tess_buffer_append(text, string, size));
     }
-    list_free(&lists[0]);
-    list_free(&lists[1]);
-    /* An empty text must not be NULL, because callers read text->data. */
-    return status == TESS_OK ? tess_buffer_append(text, "", 0) : status;
+    return tess_buffer_append(text, "", 0); /* an empty text must not be NULL, because callers read text->data */
 }

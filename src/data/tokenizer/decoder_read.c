@@ -120,9 +120,8 @@ static tess_status wrap(const tess_node *node, const tess_template *outer, tess_
     return TESS_OK;
 }
 
-static tess_status read_post(tess_mem *mem, const tess_node *node, const char *type, void *into)
+static tess_status read_post(tess_mem *, const tess_node *node, const char *type, void *into)
 {
-    (void)mem;
     tess_template outer = {0};
     if (strcmp(type, "ByteLevel") == 0)
         return TESS_OK; /* it changes offsets, but never ids */

@@ -19,9 +19,8 @@ struct tess_encoder {
 
 tess_status tess_encoder_create(tess_mem *mem, const tess_tokenizer *tokenizer, tess_encoder **out)
 {
-    void *block;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_encoder), "encoder", &block));
-    TESS_AUTO(tess_encoder_destroy) tess_encoder *encoder = block;
+    TESS_AUTO(tess_encoder_destroy) tess_encoder *encoder = NULL;
+    TESS_TRY(TESS_NEW(mem, 1, "encoder", &encoder));
     encoder->mem = mem;
     encoder->tokenizer = tokenizer;
     encoder->norm = (tess_norm_scratch){.mem = mem, .text = {{.mem = mem}, {.mem = mem}}};
@@ -29,8 +28,7 @@ tess_status tess_encoder_create(tess_mem *mem, const tess_tokenizer *tokenizer, 
     encoder->repaired.mem = mem;
     for (int i = 0; i < TESS_MAX_STEPS; i++)
         encoder->pre[i].mem = mem;
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, TESS_WORD_SLOTS, sizeof(tess_word), "word cache", &block));
-    encoder->words = block;
+    TESS_TRY(TESS_PART(encoder, TESS_WORD_SLOTS, "word cache", &encoder->words));
     TESS_TRY(tess_oniguruma_scratch_create(mem, &encoder->regex));
     TESS_TRY(tess_oniguruma_scratch_create(mem, &encoder->norm.regex));
     *out = TESS_GIVE(encoder);
@@ -42,15 +40,13 @@ void tess_encoder_destroy(tess_encoder **out)
     tess_encoder *encoder = *out;
     if (encoder == NULL)
         return;
-    tess_mem_free(encoder->mem, encoder->words);
     tess_regex_scratch_destroy(&encoder->regex);
     tess_norm_scratch_free(&encoder->norm);
     tess_bpe_scratch_free(&encoder->bpe);
     for (int i = 0; i < TESS_MAX_STEPS; i++)
         tess_buffer_free(&encoder->pre[i]);
     tess_buffer_free(&encoder->repaired);
-    tess_mem_free(encoder->mem, encoder);
-    *out = NULL;
+    tess_mem_drop(out);
 }
 
 static tess_status encode_piece(void *context, const char *piece, size_t size)

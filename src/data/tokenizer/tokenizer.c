@@ -57,10 +57,7 @@ static tess_status index_tokens(tess_tokenizer *t, const char *what)
         highest = t->bpe.vocab.entries[i].value > highest ? t->bpe.vocab.entries[i].value : highest;
     for (size_t i = 0; i < t->added.n_tokens; i++)
         highest = t->added.tokens[i].id > highest ? t->added.tokens[i].id : highest;
-    void *block;
-    TESS_TRY(
-        tess_mem_alloc_array(t->mem, TESS_POOL_MISC, (size_t)highest + 1, sizeof(tess_token), "token table", &block));
-    t->tokens = block;
+    TESS_TRY(TESS_PART(t, highest + 1, "token table", &t->tokens));
     t->n_tokens = highest + 1;
     TESS_TRY(index_vocab(t, what));
     for (size_t i = 0; i < t->added.n_tokens; i++) {
@@ -198,9 +195,7 @@ void tess_tokenizer_destroy(tess_tokenizer **tokenizer)
     tess_added_free(&t->added);
     tess_decoder_free(&t->decoder);
     json_decref(t->named);
-    tess_mem_free(t->mem, t->tokens);
-    tess_mem_free(t->mem, t);
-    *tokenizer = NULL;
+    tess_mem_drop(tokenizer);
 }
 
 int64_t tess_tokenizer_vocab_size(const tess_tokenizer *tokenizer)

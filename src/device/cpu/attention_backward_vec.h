@@ -76,7 +76,7 @@ static void pack_keys(const attention_unit *u, int64_t block)
                (float *)keys_of(u, 1, base).at);
 }
 
-static void pack_queries(const attention_unit *u, int64_t rep, int64_t tile, void *memory)
+static void pack_queries(const attention_unit *u, int64_t rep, int64_t tile, void *)
 {
     const tess_attention *a = u->a;
     const int64_t D = a->head_size, ld = padded_head(a), head = u->kv_head * u->n_rep + rep;
@@ -84,7 +84,6 @@ static void pack_queries(const attention_unit *u, int64_t rep, int64_t tile, voi
     const int64_t n = min64(ATTENTION_ROWS, u->seq->q_len - tile * ATTENTION_ROWS);
     const query_tile q = query_tile_of(u, rep, tile);
     memset(q.q_rows, 0, sizeof(float) * (size_t)query_tile_floats(a)); /* rows that do not exist add zeros */
-    (void)memory;
     for (int64_t r = 0; r < n; r++) {
         const int64_t token = begin + r;
         widen_row(a->out, token * a->out_stride + head * D, D, a->dtype, q.q_rows + r * ld, ld);
@@ -206,13 +205,12 @@ static void query_tile_alone(const attention_unit *u, int64_t rep, int64_t tile,
     }
 }
 
-static void write_dq(const attention_unit *u, int64_t rep, int64_t tile, void *memory)
+static void write_dq(const attention_unit *u, int64_t rep, int64_t tile, void *)
 {
     const tess_attention *a = u->a;
     const int64_t D = a->head_size, head = u->kv_head * u->n_rep + rep;
     const query_tile q = query_tile_of(u, rep, tile);
     const int64_t n = min64(ATTENTION_ROWS, u->seq->q_len - tile * ATTENTION_ROWS);
-    (void)memory;
     for (int64_t d = 0; d < D; d += LANES)
         for (int64_t r = 0; r < n; r += LANES) {
             vec square[LANES];

@@ -271,11 +271,10 @@ typedef struct pack_job {
     packed_keys packed;
 } pack_job;
 
-static void pack_blocks(void *context, int64_t begin, int64_t end, int worker)
+static void pack_blocks(void *context, int64_t begin, int64_t end, int)
 {
     const pack_job *job = context;
     const tess_attention *a = job->a;
-    (void)worker;
     int64_t i = 0;
     for (int64_t block = begin; block < end; block++) {
         const tess_attention_seq *s;

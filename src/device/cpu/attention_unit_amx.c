@@ -36,14 +36,13 @@ static float dot(const uint16_t *x, const uint16_t *y, int64_t D)
     return v_sum(sum);
 }
 
-void tess_attention_pack_queries_amx(const attention_unit *u, int64_t rep, int64_t tile, void *memory)
+void tess_attention_pack_queries_amx(const attention_unit *u, int64_t rep, int64_t tile, void *)
 {
     const tess_attention *a = u->a;
     const int64_t D = a->head_size, ld = padded_head(a), head = u->kv_head * u->n_rep + rep;
     const int64_t begin = u->seq->q_begin + tile * BLOCK, n = min64(BLOCK, u->seq->q_len - tile * BLOCK);
     const query_tile_amx t = query_tile_of(u, rep, tile);
     const uint16_t *q[BLOCK], *dout[BLOCK];
-    (void)memory;
     rows_of(a->q, begin * a->q_stride + head * D, a->q_stride, n, q);
     rows_of(u->g->dout, begin * u->g->dout_stride + head * D, u->g->dout_stride, n, dout);
     for (int64_t j = 0; j < n; j += TILE_K) {
@@ -82,7 +81,7 @@ void tess_attention_write_keys_amx(const attention_unit *u, int64_t block, const
     }
 }
 
-void tess_attention_write_dq_amx(const attention_unit *u, int64_t rep, int64_t tile, void *memory)
+void tess_attention_write_dq_amx(const attention_unit *u, int64_t rep, int64_t tile, void *)
 {
     const tess_attention *a = u->a;
     const int64_t D = a->head_size, n = min64(BLOCK, u->seq->q_len - tile * BLOCK);
@@ -90,7 +89,6 @@ void tess_attention_write_dq_amx(const attention_unit *u, int64_t rep, int64_t t
     uint16_t *out =
         (uint16_t *)u->g->dq + (u->seq->q_begin + tile * BLOCK) * u->g->dq_stride + (u->kv_head * u->n_rep + rep) * D;
     const __m512 scale = _mm512_set1_ps(a->scale);
-    (void)memory;
     for (int64_t r = 0; r < n; r += TILE_ROWS)
         for (int64_t d = 0; d < D; d += TILE_ROWS) {
             __m512i square[TILE_ROWS];

@@ -15,11 +15,10 @@ TESS_INLINE void convert_span(const tess_convert_args *c, int64_t begin, int64_t
     row_each(convert_part, &constant, begin, end);
 }
 
-static void convert_loop(void *context, int64_t begin, int64_t end, int worker)
+static void convert_loop(void *context, int64_t begin, int64_t end, int)
 {
     const tess_convert_args *c = context;
     size_t size = tess_dtype_size(c->from);
-    (void)worker;
     if (c->from == c->to)
         memmove((char *)c->y + (size_t)begin * size, (const char *)c->x + (size_t)begin * size,
                 (size_t)(end - begin) * size);

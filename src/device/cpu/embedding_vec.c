@@ -24,11 +24,10 @@ TESS_INLINE void embedding_sum_bf16(const void *context, int64_t i, int64_t n)
     embedding_sum(context, i, n, TESS_BF16);
 }
 
-static void embedding_forward_loop(void *context, int64_t begin, int64_t end, int worker)
+static void embedding_forward_loop(void *context, int64_t begin, int64_t end, int)
 {
     const tess_embedding_args *e = context;
     size_t row_bytes = (size_t)e->C * tess_dtype_size(e->dtype);
-    (void)worker;
     for (int64_t t = begin; t < end; t++) {
         if (e->positions == NULL) {
             memcpy((char *)e->out + (size_t)t * row_bytes, (const char *)e->table + (size_t)e->ids[t] * row_bytes,
@@ -43,10 +42,9 @@ static void embedding_forward_loop(void *context, int64_t begin, int64_t end, in
     }
 }
 
-static void embedding_backward_loop(void *context, int64_t begin, int64_t end, int worker)
+static void embedding_backward_loop(void *context, int64_t begin, int64_t end, int)
 {
     const tess_embedding_grad_args *e = context;
-    (void)worker;
     for (int64_t t = 0; t < e->T; t++) {
         float *row = e->dtable + e->ids[t] * e->C;
         for (int64_t i = begin; i < end; i += 16) {
@@ -56,9 +54,8 @@ static void embedding_backward_loop(void *context, int64_t begin, int64_t end, i
     }
 }
 
-static void zero_loop(void *context, int64_t begin, int64_t end, int worker)
+static void zero_loop(void *context, int64_t begin, int64_t end, int)
 {
-    (void)worker;
     memset((float *)context + begin, 0, (size_t)(end - begin) * sizeof(float));
 }
 

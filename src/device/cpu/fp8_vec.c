@@ -47,10 +47,9 @@ TESS_INLINE void fp8_rows(const tess_round_fp8_args *c, int64_t begin, int64_t e
     }
 }
 
-static void fp8_loop(void *context, int64_t begin, int64_t end, int worker)
+static void fp8_loop(void *context, int64_t begin, int64_t end, int)
 {
     const tess_round_fp8_args *c = context;
-    (void)worker;
     if (c->format == TESS_E4M3 && c->dtype == TESS_F32)
         fp8_rows(c, begin, end, TESS_E4M3, TESS_F32);
     else if (c->format == TESS_E4M3)

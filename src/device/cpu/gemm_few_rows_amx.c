@@ -66,9 +66,8 @@ static void multiply_packed(const uint16_t *step, const uint16_t *packed)
     _tile_dpbf16ps(3, 5, 7);
 }
 
-static void multiply_groups(void *context, int64_t begin, int64_t end, int worker)
+static void multiply_groups(void *context, int64_t begin, int64_t end, int)
 {
-    (void)worker;
     const few_rows *f = context;
     const tess_gemm *g = f->g;
     _Alignas(64) float sum[GEMM_SPAN * GEMM_SPAN], turned[GEMM_SPAN * GEMM_SPAN];

@@ -58,9 +58,8 @@ static inline void add_step(const float *a, const uint16_t *b, int64_t ldb, int6
 }
 
 /* Computes pieces [begin, end) of C. */
-static void multiply_pieces(void *context, int64_t begin, int64_t end, int worker)
+static void multiply_pieces(void *context, int64_t begin, int64_t end, int)
 {
-    (void)worker;
     const one_row *x = context;
     const tess_gemm *g = x->g;
     const uint16_t *a = g->a, *b = g->b;

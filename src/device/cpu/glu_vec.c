@@ -81,17 +81,15 @@ static void glu_span(const glu *a, int64_t t, int64_t begin, int64_t end)
         glu_part(a, t, begin, end, TESS_ACT_GELU_ERF, TESS_BF16);
 }
 
-static void glu_rows_loop(void *context, int64_t begin, int64_t end, int worker)
+static void glu_rows_loop(void *context, int64_t begin, int64_t end, int)
 {
     const glu *a = context;
-    (void)worker;
     for (int64_t t = begin; t < end; t++)
         glu_span(a, t, 0, a->F);
 }
 
-static void act_loop(void *context, int64_t begin, int64_t end, int worker)
+static void act_loop(void *context, int64_t begin, int64_t end, int)
 {
-    (void)worker;
     glu_span(context, 0, begin, end);
 }
 

@@ -82,10 +82,9 @@ TESS_INLINE void norm_grad_blocks(const norm_grad *g, int64_t begin, int64_t end
     }
 }
 
-static void norm_grad_loop(void *context, int64_t begin, int64_t end, int worker)
+static void norm_grad_loop(void *context, int64_t begin, int64_t end, int)
 {
     const norm_grad *g = context;
-    (void)worker;
     if (g->args.mean != NULL && g->args.dtype == TESS_F32)
         norm_grad_blocks(g, begin, end, TESS_F32, true);
     else if (g->args.mean != NULL)
@@ -104,10 +103,9 @@ static void norm_add_blocks(const norm_grad *g, const float *blocks, float *out,
     p_put_floats(out + i, sum, n, g->args.dtype);
 }
 
-static void norm_add_blocks_loop(void *context, int64_t begin, int64_t end, int worker)
+static void norm_add_blocks_loop(void *context, int64_t begin, int64_t end, int)
 {
     const norm_grad *g = context;
-    (void)worker;
     for (int64_t i = begin; i < end; i += TESS_PAIR) {
         int64_t n = end - i < TESS_PAIR ? end - i : TESS_PAIR;
         if (g->args.dw != NULL)

@@ -83,20 +83,18 @@ TESS_INLINE void norm_rows(const tess_norm_args *a, int64_t begin, int64_t end, 
     }
 }
 
-static void rmsnorm_loop(void *context, int64_t begin, int64_t end, int worker)
+static void rmsnorm_loop(void *context, int64_t begin, int64_t end, int)
 {
     const tess_norm_args *a = context;
-    (void)worker;
     if (a->dtype == TESS_F32)
         norm_rows(a, begin, end, TESS_F32, false);
     else
         norm_rows(a, begin, end, TESS_BF16, false);
 }
 
-static void layernorm_loop(void *context, int64_t begin, int64_t end, int worker)
+static void layernorm_loop(void *context, int64_t begin, int64_t end, int)
 {
     const tess_norm_args *a = context;
-    (void)worker;
     if (a->dtype == TESS_F32)
         norm_rows(a, begin, end, TESS_F32, true);
     else

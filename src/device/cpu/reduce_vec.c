@@ -14,10 +14,9 @@ TESS_INLINE void add_part(const void *context, int64_t i, int64_t n)
     p_put(a->y, i, p_add(p_get(a->a, i, n, a->dtype), p_get(a->b, i, n, a->dtype)), n, a->dtype);
 }
 
-static void add_loop(void *context, int64_t begin, int64_t end, int worker)
+static void add_loop(void *context, int64_t begin, int64_t end, int)
 {
     tess_add_args a = *(const tess_add_args *)context;
-    (void)worker;
     if (a.dtype == TESS_F32)
         row_pairs(add_part, &(tess_add_args){.a = a.a, .b = a.b, .y = a.y, .dtype = TESS_F32}, begin, end);
     else
@@ -38,10 +37,9 @@ TESS_INLINE void scale_part(const void *context, int64_t i, int64_t n)
     p_put(m->y, i, p_scale(p_get(m->x, i, n, m->dtype), m->factor), n, m->dtype);
 }
 
-static void scale_loop(void *context, int64_t begin, int64_t end, int worker)
+static void scale_loop(void *context, int64_t begin, int64_t end, int)
 {
     tess_scale_args m = *(const tess_scale_args *)context;
-    (void)worker;
     if (m.dtype == TESS_F32)
         row_pairs(scale_part, &(tess_scale_args){.x = m.x, .factor = m.factor, .y = m.y, .dtype = TESS_F32}, begin,
                   end);
@@ -87,10 +85,9 @@ TESS_INLINE void column_tile(const tess_column_sum_args *c, int64_t first, int64
                      count - i < TESS_PAIR ? count - i : TESS_PAIR, dtype);
 }
 
-static void column_loop(void *context, int64_t begin, int64_t end, int worker)
+static void column_loop(void *context, int64_t begin, int64_t end, int)
 {
     const tess_column_sum_args *c = context;
-    (void)worker;
     for (int64_t first = begin; first < end; first += COLUMN_TILE) {
         int64_t count = end - first < COLUMN_TILE ? end - first : COLUMN_TILE;
         if (c->dtype == TESS_F32)
@@ -227,14 +224,13 @@ typedef struct float_sums {
     _Atomic bool bad;
 } float_sums;
 
-static void sum_loop(void *context, int64_t begin, int64_t end, int worker)
+static void sum_loop(void *context, int64_t begin, int64_t end, int)
 {
     float_sums *sums = context;
     const tess_reduction *r = sums->r;
     bool finite = true, direct = r->n_outputs == 1 && (!r->streams || r->accumulate);
     size_t size = tess_dtype_size(r->y_dtype);
     _Alignas(64) float block[SUM_BLOCK];
-    (void)worker;
     if (direct)
         finite = sum_into(r, r->y[0], begin, begin, end);
     for (int64_t i = begin; i < end && !direct; i += SUM_BLOCK) {
@@ -261,9 +257,8 @@ tess_status VEC_NAME(reduce)(tess_stream *s, const tess_reduction *r)
     return TESS_OK;
 }
 
-tess_status VEC_NAME(copy)(tess_stream *s, const tess_copy_args *a)
+tess_status VEC_NAME(copy)(tess_stream *, const tess_copy_args *a)
 {
-    (void)s;
     if (a->streams) {
         stream_copy(a->to, a->from, (size_t)a->bytes);
         stream_end();
@@ -296,10 +291,9 @@ TESS_INLINE void sumsq_rows(const tess_row_sumsq_args *a, int64_t first, int64_t
     }
 }
 
-static void sumsq_loop(void *context, int64_t begin, int64_t end, int worker)
+static void sumsq_loop(void *context, int64_t begin, int64_t end, int)
 {
     const tess_row_sumsq_args *a = context;
-    (void)worker;
     int64_t r = begin;
     for (; r + SUMSQ_ROWS <= end; r += SUMSQ_ROWS)
         sumsq_rows(a, r, SUMSQ_ROWS);

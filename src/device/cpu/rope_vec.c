@@ -28,10 +28,9 @@ TESS_INLINE void rope_rows(const tess_rope_args *context, int64_t begin, int64_t
     }
 }
 
-static void rope_loop(void *context, int64_t begin, int64_t end, int worker)
+static void rope_loop(void *context, int64_t begin, int64_t end, int)
 {
     const tess_rope_args *a = context;
-    (void)worker;
     if (a->dtype == TESS_F32)
         rope_rows(a, begin, end, TESS_F32);
     else

@@ -40,11 +40,10 @@ static tess_status fail_alloc(const cuda_device *d, int error, size_t bytes)
         tess_format_bytes((double)left, free, sizeof(free)), tess_format_bytes((double)whole, all, sizeof(all)));
 }
 
-static tess_status cuda_alloc(tess_device *device, size_t bytes, const char *what, void **out)
+static tess_status cuda_alloc(tess_device *device, size_t bytes, const char *, void **out)
 {
     cuda_device *d = (cuda_device *)device;
     cuda_address memory = 0;
-    (void)what;
     TESS_TRY(tess_cuda_enter(d));
     int error = d->cu->memory_alloc(&memory, bytes > 0 ? bytes : 1);
     if (error != 0)
@@ -61,10 +60,9 @@ static tess_status cuda_alloc(tess_device *device, size_t bytes, const char *wha
 }
 
 /* Ignores errors: an error of a queue is reported to the threads that wait for the queue. */
-static void cuda_free(tess_device *device, void *memory, size_t bytes)
+static void cuda_free(tess_device *device, void *memory, size_t)
 {
     cuda_device *d = (cuda_device *)device;
-    (void)bytes;
     d->cu->context_set(d->context);
     d->cu->context_synchronize();
     d->cu->memory_free(address(memory));

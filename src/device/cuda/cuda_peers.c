@@ -27,12 +27,12 @@ tess_status tess_cuda_peer_export(tess_device *device, void *memory, size_t byte
     return TESS_OK;
 }
 
-tess_status tess_cuda_peer_import(tess_device *device, const tess_peer_handle *handle, size_t bytes, void **out)
+/* The driver knows the size. */
+tess_status tess_cuda_peer_import(tess_device *device, const tess_peer_handle *handle, size_t, void **out)
 {
     cuda_device *d = (cuda_device *)device;
     cuda_ipc ipc;
     cuda_address memory = 0;
-    (void)bytes; /* the driver knows the size */
     memcpy(&ipc, handle, sizeof(ipc));
     TESS_TRY(tess_cuda_enter(d));
     TESS_TRY(tess_cuda_check_call(d, d->cu->ipc_open(&memory, ipc, CUDA_IPC_ENABLE_PEER_ACCESS),
@@ -41,10 +41,9 @@ tess_status tess_cuda_peer_import(tess_device *device, const tess_peer_handle *h
     return TESS_OK;
 }
 
-void tess_cuda_peer_release(tess_device *device, void *memory, size_t bytes)
+void tess_cuda_peer_release(tess_device *device, void *memory, size_t)
 {
     cuda_device *d = (cuda_device *)device;
-    (void)bytes;
     d->cu->context_set(d->context);
     d->cu->context_synchronize();
     d->cu->ipc_close((cuda_address)(uintptr_t)memory);

@@ -211,7 +211,7 @@ static tess_status create_operand(tess_stream *s, const product_key *key, int64_
                                   bool along_k, const void **out)
 {
     size_t bytes = (size_t)(rows * ld) * sizeof(uint16_t);
-    uint16_t *numbers;
+    TESS_AUTO(tess_mem_drop) uint16_t *numbers = NULL;
     void *memory;
     TESS_TRY(tess_device_alloc(tess_stream_device(s), TESS_POOL_MISC, bytes, "a product's proof", &memory));
     *out = memory;
@@ -219,11 +219,8 @@ static tess_status create_operand(tess_stream *s, const product_key *key, int64_
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < ld; j++)
             numbers[i * ld + j] = draw(key, along_k ? i : j, along_k ? j : i, is_b);
-    tess_status status = tess_stream_copy(s, memory, numbers, bytes);
-    if (status == TESS_OK)
-        status = tess_stream_synchronize(s);
-    tess_mem_free(tess_stream_mem(s), numbers);
-    return status;
+    TESS_TRY(tess_stream_copy(s, memory, numbers, bytes));
+    return tess_stream_synchronize(s);
 }
 
 static void destroy_probe(product_probe *probe)
@@ -562,6 +559,5 @@ void tess_cuda_products_destroy(cuda_products **handle)
     }
     p->lt->destroy(p->handle);
     pthread_mutex_destroy(&p->lock);
-    tess_mem_free(p->device->base.mem, p);
-    *handle = NULL;
+    tess_mem_drop(handle);
 }

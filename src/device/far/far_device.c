@@ -38,10 +38,9 @@ static tess_status take_range(far_device *d, size_t bytes, char **out)
     return TESS_OK;
 }
 
-static tess_status far_alloc(tess_device *device, size_t bytes, const char *what, void **out)
+static tess_status far_alloc(tess_device *device, size_t bytes, const char *, void **out)
 {
     char *memory = NULL;
-    (void)what;
     TESS_TRY(take_range((far_device *)device, bytes, &memory));
     *out = memory;
     return TESS_OK;
@@ -134,9 +133,8 @@ static tess_status enqueue(tess_stream *stream, far_call call, const void *tail,
     return TESS_OK;
 }
 
-static tess_status run_copy(tess_stream *inner, const far_call *c)
+static tess_status run_copy(tess_stream *, const far_call *c)
 {
-    (void)inner;
     memmove(c->to, c->from, (size_t)c->n);
     return TESS_OK;
 }
@@ -154,9 +152,8 @@ static tess_status copy(tess_stream *stream, void *to, const void *from, size_t 
                    NULL, 0);
 }
 
-static tess_status run_upload(tess_stream *inner, const far_call *c)
+static tess_status run_upload(tess_stream *, const far_call *c)
 {
-    (void)inner;
     memcpy(c->to, c->tail, (size_t)c->n);
     return TESS_OK;
 }
@@ -168,9 +165,8 @@ static tess_status upload(tess_stream *stream, void *to, const void *from, size_
                    from, bytes);
 }
 
-static tess_status run_fill(tess_stream *inner, const far_call *c)
+static tess_status run_fill(tess_stream *, const far_call *c)
 {
-    (void)inner;
     memset(c->to, c->byte, (size_t)c->n);
     return TESS_OK;
 }

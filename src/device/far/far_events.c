@@ -49,10 +49,9 @@ static void wait_for(far_event *e, int64_t ticket)
     pthread_mutex_unlock(&e->lock);
 }
 
-static tess_status reach(tess_stream *inner, const far_call *call)
+static tess_status reach(tess_stream *, const far_call *call)
 {
     far_event *e = call->to;
-    (void)inner;
     pthread_mutex_lock(&e->lock);
     if (e->reached < call->n)
         e->reached = call->n;
@@ -62,10 +61,9 @@ static tess_status reach(tess_stream *inner, const far_call *call)
     return TESS_OK;
 }
 
-static tess_status await(tess_stream *inner, const far_call *call)
+static tess_status await(tess_stream *, const far_call *call)
 {
     far_event *e = call->to;
-    (void)inner;
     wait_for(e, call->n);
     release(e);
     return TESS_OK;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/mem/named.h"
+#include "base/mem/scoped.h"
 
 /* ---- The homes ---- */
 static tess_status fetch(tess_home *h, tess_home_span *span)
@@ -14,9 +15,8 @@ static tess_status fetch(tess_home *h, tess_home_span *span)
     return TESS_OK;
 }
 
-static tess_status compute_at_home(tess_home *h, tess_home_span *span)
+static tess_status compute_at_home(tess_home *, tess_home_span *span)
 {
-    (void)h;
     for (int i = 0; i < span->n_parts; i++)
         span->parts[i].here = span->parts[i].at;
     return TESS_OK;
@@ -128,7 +128,7 @@ tess_status tess_home_create(const tess_home_options *o, tess_home **out)
 {
     tess_home *h;
     *out = NULL;
-    TESS_TRY(tess_mem_alloc(o->mem, TESS_POOL_MISC, sizeof(*h), "home of state", (void **)&h));
+    TESS_TRY(TESS_NEW(o->mem, 1, "home of state", &h));
     *h = (tess_home){.n_users = 1,
                      .mem = o->mem,
                      .pager = tess_mem_pager(o->mem),
@@ -156,7 +156,6 @@ tess_home *tess_home_share(tess_home *h)
 void tess_home_destroy(tess_home **home)
 {
     tess_home *h = *home;
-    *home = NULL;
     if (h == NULL || --h->n_users > 0)
         return;
     tess_stream_destroy(&h->up); /* first, because they may still copy */
@@ -168,7 +167,7 @@ void tess_home_destroy(tess_home **home)
     tess_event_destroy(&h->changed);
     tess_event_destroy(&h->back);
     tess_event_destroy(&h->copied);
-    tess_mem_free(h->mem, h);
+    tess_mem_drop(home);
 }
 
 tess_stream *tess_home_stream(const tess_home *h, bool back)

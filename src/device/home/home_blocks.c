@@ -4,6 +4,7 @@
 
 #include "base/mem/named.h"
 #include "device/home/home_impl.h"
+#include "base/mem/scoped.h"
 
 /* ---- Memory of the host ---- */
 static bool is_kept(const tess_home *h, const tess_home_block *b)
@@ -94,7 +95,7 @@ tess_status tess_home_alloc(tess_home *h, tess_pool pool, bool copied, size_t by
     tess_home_block *b;
     *out = NULL;
     *found = false;
-    TESS_TRY(tess_mem_alloc(h->mem, TESS_POOL_MISC, sizeof(*b), "block of state", (void **)&b));
+    TESS_TRY(TESS_NEW(h->mem, 1, "block of state", &b));
     *b = (tess_home_block){
         .pool = pool, .bytes = bytes, .copied = copied, .valid = TESS_ON_HOST | TESS_ON_DEVICE, .differs = true};
     tess_status status = h->device == NULL ? alloc_on_host(h, b, name, found) : alloc_apart(h, b, name, found);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "device/home/home_impl.h"
+#include "base/mem/scoped.h"
 
 /* Blocks of at least this size are on pages of their own (tessera/memory.h). */
 enum { LEAST_PINNED = 4 << 20, PAGE = 4096 };
@@ -41,7 +42,7 @@ static tess_status meet_range(tess_home *h, char *begin, char *end)
     while (r != NULL && r->begin != begin)
         r = r->next;
     if (r == NULL) {
-        TESS_TRY(tess_mem_alloc(h->mem, TESS_POOL_MISC, sizeof(*r), "pinned range", (void **)&r));
+        TESS_TRY(TESS_NEW(h->mem, 1, "pinned range", &r));
         *r = (home_range){.next = h->ranges, .begin = begin, .end = begin};
         h->ranges = r;
     }

@@ -1,6 +1,7 @@
 /* State that is away from the device. A place is device memory that spans of equal size use in turn: the device
  * computes on one while the next is copied. */
 #include "device/home/home_impl.h"
+#include "base/mem/scoped.h"
 
 static bool is_away(const tess_home *h, const tess_home_part *part)
 {
@@ -72,7 +73,7 @@ static tess_status create_place(tess_home *h, size_t bytes, tess_pool pool, home
     static const char *const what[TESS_POOL_COUNT] = {
         [TESS_POOL_PARAMS] = "a unit's parameters", [TESS_POOL_GRADS] = "a unit's gradients"};
     home_place *p;
-    TESS_TRY(tess_mem_alloc(h->mem, TESS_POOL_MISC, sizeof(*p), "place", (void **)&p));
+    TESS_TRY(TESS_NEW(h->mem, 1, "place", &p));
     *p = (home_place){.next = h->places, .bytes = bytes, .pool = pool};
     tess_status status = tess_event_create(h->device, &p->copied);
     if (status == TESS_OK)

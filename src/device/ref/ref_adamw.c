@@ -20,9 +20,8 @@ static void record(const tess_adamw_update *u, int64_t i)
     tess_undo_mark(u->undo, i, n);
 }
 
-tess_status tess_ref_adamw(tess_stream *s, const tess_adamw_update *u)
+tess_status tess_ref_adamw(tess_stream *, const tess_adamw_update *u)
 {
-    (void)s;
     TESS_TRY(tess_check_convert(TESS_F32, u->copy_dtype));
     adamw_step a = adamw_step_of(u);
     float *p = u->p, *m = u->m, *v = u->v;

@@ -1,9 +1,8 @@
 /* Converts values to another dtype, rounded to nearest even. */
 #include "device/ref/ref_impl.h"
 
-tess_status tess_ref_convert(tess_stream *s, const tess_convert_args *a)
+tess_status tess_ref_convert(tess_stream *, const tess_convert_args *a)
 {
-    (void)s;
     TESS_TRY(tess_check_convert(a->from, a->to));
     if (a->from == a->to) {
         memmove(a->y, a->x, (size_t)a->n * tess_dtype_size(a->from));

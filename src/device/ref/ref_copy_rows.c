@@ -5,10 +5,9 @@
 #include "device/ref/ref_impl.h"
 #include "device/stream_impl.h"
 
-static void copy_loop(void *context, int64_t begin, int64_t end, int worker)
+static void copy_loop(void *context, int64_t begin, int64_t end, int)
 {
     const tess_copy_rows_args *a = context;
-    (void)worker;
     for (int64_t i = begin; i < end; i++)
         memcpy((char *)a->y + i * a->y_stride, (const char *)a->x + i * a->x_stride, (size_t)a->row_bytes);
 }
@@ -19,10 +18,9 @@ tess_status tess_ref_copy_rows(tess_stream *s, const tess_copy_rows_args *a)
     return TESS_OK;
 }
 
-static void gather_loop(void *context, int64_t begin, int64_t end, int worker)
+static void gather_loop(void *context, int64_t begin, int64_t end, int)
 {
     const tess_gather_rows_args *a = context;
-    (void)worker;
     for (int64_t i = begin; i < end; i++)
         memcpy((char *)a->y + i * a->row_bytes, (const char *)a->x + a->index[i] * a->row_bytes, (size_t)a->row_bytes);
 }
@@ -33,9 +31,8 @@ tess_status tess_ref_gather_rows(tess_stream *s, const tess_gather_rows_args *a)
     return TESS_OK;
 }
 
-tess_status tess_ref_exact_sum(tess_stream *s, const tess_exact_sum_args *a)
+tess_status tess_ref_exact_sum(tess_stream *, const tess_exact_sum_args *a)
 {
-    (void)s;
     for (int64_t i = 0; i < a->n; i++)
         tess_exact_add(a->sum, a->negate ? -(double)a->x[i] : (double)a->x[i]);
     tess_exact_normalize(a->sum);

@@ -2,9 +2,8 @@
  * ascending. */
 #include "device/ref/ref_impl.h"
 
-tess_status tess_ref_embedding_forward(tess_stream *s, const tess_embedding_args *a)
+tess_status tess_ref_embedding_forward(tess_stream *, const tess_embedding_args *a)
 {
-    (void)s;
     TESS_TRY(tess_check_dtype("embedding", a->dtype));
     for (int64_t t = 0; t < a->T; t++)
         for (int64_t i = 0; i < a->C; i++) {
@@ -16,9 +15,8 @@ tess_status tess_ref_embedding_forward(tess_stream *s, const tess_embedding_args
     return TESS_OK;
 }
 
-tess_status tess_ref_embedding_backward(tess_stream *s, const tess_embedding_grad_args *a)
+tess_status tess_ref_embedding_backward(tess_stream *, const tess_embedding_grad_args *a)
 {
-    (void)s;
     TESS_TRY(tess_check_dtype("embedding backward", a->dtype));
     for (int64_t i = 0; i < a->rows * a->C && !a->accumulate; i++)
         a->dtable[i] = 0;

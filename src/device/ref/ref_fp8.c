@@ -23,9 +23,8 @@ static void round_block(const tess_round_fp8_args *a, int64_t at, int64_t to, in
     }
 }
 
-tess_status tess_ref_round_fp8(tess_stream *s, const tess_round_fp8_args *a)
+tess_status tess_ref_round_fp8(tess_stream *, const tess_round_fp8_args *a)
 {
-    (void)s;
     TESS_TRY(tess_check_dtype("round_fp8", a->dtype));
     for (int64_t r = 0; r < a->rows; r++)
         for (int64_t c = 0; c < a->C; c += TESS_FP8_BLOCK)
@@ -41,10 +40,9 @@ static int64_t block_at(int64_t at, int64_t C)
     return C - at < TESS_FP8_BLOCK ? C - at : TESS_FP8_BLOCK;
 }
 
-static void encode_rows(void *context, int64_t begin, int64_t end, int worker)
+static void encode_rows(void *context, int64_t begin, int64_t end, int)
 {
     const tess_fp8_encode_args *a = context;
-    (void)worker;
     for (int64_t r = begin; r < end; r++) {
         uint8_t *codes = a->codes + r * a->row_bytes, *scales = codes + a->C;
         for (int64_t at = 0; at < a->C; at += TESS_FP8_BLOCK)
@@ -52,10 +50,9 @@ static void encode_rows(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-static void decode_rows(void *context, int64_t begin, int64_t end, int worker)
+static void decode_rows(void *context, int64_t begin, int64_t end, int)
 {
     const tess_fp8_decode_args *a = context;
-    (void)worker;
     for (int64_t r = begin; r < end; r++) {
         const uint8_t *codes = a->codes + r * a->row_bytes, *scales = codes + a->C;
         for (int64_t at = 0; at < a->C; at += TESS_FP8_BLOCK, scales++) {

@@ -4,9 +4,8 @@
 #include "device/vmath.h"
 #include "device/activation.h"
 
-tess_status tess_ref_glu_forward(tess_stream *s, const tess_glu_args *a)
+tess_status tess_ref_glu_forward(tess_stream *, const tess_glu_args *a)
 {
-    (void)s;
     TESS_TRY(tess_check_dtype("glu", a->dtype));
     for (int64_t t = 0; t < a->T; t++)
         for (int64_t i = 0; i < a->F; i++) {
@@ -16,9 +15,8 @@ tess_status tess_ref_glu_forward(tess_stream *s, const tess_glu_args *a)
     return TESS_OK;
 }
 
-tess_status tess_ref_glu_backward(tess_stream *s, const tess_glu_grad_args *a)
+tess_status tess_ref_glu_backward(tess_stream *, const tess_glu_grad_args *a)
 {
-    (void)s;
     TESS_TRY(tess_check_dtype("glu backward", a->dtype));
     for (int64_t t = 0; t < a->T; t++)
         for (int64_t i = 0; i < a->F; i++) {
@@ -32,18 +30,16 @@ tess_status tess_ref_glu_backward(tess_stream *s, const tess_glu_grad_args *a)
     return TESS_OK;
 }
 
-tess_status tess_ref_act_forward(tess_stream *s, const tess_act_args *a)
+tess_status tess_ref_act_forward(tess_stream *, const tess_act_args *a)
 {
-    (void)s;
     TESS_TRY(tess_check_dtype("activation", a->dtype));
     for (int64_t i = 0; i < a->n; i++)
         ref_put(a->y, i, v_activate(ref_get(a->x, i, a->dtype), a->act), a->dtype);
     return TESS_OK;
 }
 
-tess_status tess_ref_act_backward(tess_stream *s, const tess_act_grad_args *a)
+tess_status tess_ref_act_backward(tess_stream *, const tess_act_grad_args *a)
 {
-    (void)s;
     TESS_TRY(tess_check_dtype("activation backward", a->dtype));
     for (int64_t i = 0; i < a->n; i++) {
         float slope;

@@ -32,9 +32,8 @@ static const void *add_residual(const tess_norm_args *a)
     return a->h_out;
 }
 
-tess_status tess_ref_rmsnorm_forward(tess_stream *s, const tess_norm_args *a)
+tess_status tess_ref_rmsnorm_forward(tess_stream *, const tess_norm_args *a)
 {
-    (void)s;
     TESS_TRY(tess_check_dtype("rmsnorm", a->dtype));
     const void *h = add_residual(a);
     for (int64_t t = 0; t < a->T; t++) {
@@ -50,9 +49,8 @@ tess_status tess_ref_rmsnorm_forward(tess_stream *s, const tess_norm_args *a)
     return TESS_OK;
 }
 
-tess_status tess_ref_layernorm_forward(tess_stream *s, const tess_norm_args *a)
+tess_status tess_ref_layernorm_forward(tess_stream *, const tess_norm_args *a)
 {
-    (void)s;
     TESS_TRY(tess_check_dtype("layernorm", a->dtype));
     const void *h = add_residual(a);
     for (int64_t t = 0; t < a->T; t++) {
@@ -125,9 +123,8 @@ static void backward(const tess_norm_grad_args *g)
         row_backward(g, t);
 }
 
-tess_status tess_ref_rmsnorm_backward(tess_stream *s, const tess_norm_grad_args *a)
+tess_status tess_ref_rmsnorm_backward(tess_stream *, const tess_norm_grad_args *a)
 {
-    (void)s;
     TESS_TRY(tess_check_dtype("rmsnorm backward", a->dtype));
     tess_norm_grad_args g = *a;
     g.mean = NULL;
@@ -136,9 +133,8 @@ tess_status tess_ref_rmsnorm_backward(tess_stream *s, const tess_norm_grad_args 
     return TESS_OK;
 }
 
-tess_status tess_ref_layernorm_backward(tess_stream *s, const tess_norm_grad_args *a)
+tess_status tess_ref_layernorm_backward(tess_stream *, const tess_norm_grad_args *a)
 {
-    (void)s;
     TESS_TRY(tess_check_dtype("layernorm backward", a->dtype));
     backward(a);
     return TESS_OK;

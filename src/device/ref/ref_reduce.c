@@ -3,27 +3,24 @@
 
 #include "device/ref/ref_impl.h"
 
-tess_status tess_ref_add(tess_stream *s, const tess_add_args *a)
+tess_status tess_ref_add(tess_stream *, const tess_add_args *a)
 {
-    (void)s;
     TESS_TRY(tess_check_dtype("add", a->dtype));
     for (int64_t i = 0; i < a->n; i++)
         ref_put(a->y, i, ref_get(a->a, i, a->dtype) + ref_get(a->b, i, a->dtype), a->dtype);
     return TESS_OK;
 }
 
-tess_status tess_ref_scale(tess_stream *s, const tess_scale_args *a)
+tess_status tess_ref_scale(tess_stream *, const tess_scale_args *a)
 {
-    (void)s;
     TESS_TRY(tess_check_dtype("scale", a->dtype));
     for (int64_t i = 0; i < a->n; i++)
         ref_put(a->y, i, a->factor * ref_get(a->x, i, a->dtype), a->dtype);
     return TESS_OK;
 }
 
-tess_status tess_ref_column_sum(tess_stream *s, const tess_column_sum_args *a)
+tess_status tess_ref_column_sum(tess_stream *, const tess_column_sum_args *a)
 {
-    (void)s;
     TESS_TRY(tess_check_dtype("column_sum", a->dtype));
     for (int64_t c = 0; c < a->C; c++) {
         float sum = 0;
@@ -101,9 +98,8 @@ static int64_t fold_integer(const tess_reduction *r, size_t i)
     return r->divisor != 1 ? total / r->divisor : total;
 }
 
-tess_status tess_ref_reduce(tess_stream *s, const tess_reduction *r)
+tess_status tess_ref_reduce(tess_stream *, const tess_reduction *r)
 {
-    (void)s;
     bool is_float = tess_reduces_floats(r), is_sum = r->op == TESS_SUM || r->op == TESS_AVG, all_finite = true;
     TESS_TRY(tess_check_reduction(r));
     for (size_t i = 0; i < (size_t)r->n; i++) {
@@ -123,16 +119,14 @@ tess_status tess_ref_reduce(tess_stream *s, const tess_reduction *r)
 }
 
 /* `streams` needs no further steps: other threads see an ordinary store. */
-tess_status tess_ref_copy(tess_stream *s, const tess_copy_args *a)
+tess_status tess_ref_copy(tess_stream *, const tess_copy_args *a)
 {
-    (void)s;
     memcpy(a->to, a->from, (size_t)a->bytes);
     return TESS_OK;
 }
 
-tess_status tess_ref_row_sumsq(tess_stream *s, const tess_row_sumsq_args *a)
+tess_status tess_ref_row_sumsq(tess_stream *, const tess_row_sumsq_args *a)
 {
-    (void)s;
     for (int64_t r = 0; r < a->rows; r++) {
         const float *x = a->x + r * a->C;
         double lane[16] = {0};

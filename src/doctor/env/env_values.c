@@ -72,9 +72,8 @@ static bool is_other_word(const char *piece, size_t size, const void *words)
 }
 
 /* Whether the text names a GPU: "3", "GPU-5b1c...", "MIG-..." */
-static bool is_gpu(const char *piece, size_t size, const void *unused)
+static bool is_gpu(const char *piece, size_t size, const void *)
 {
-    (void)unused;
     if (size > 4 && (strncmp(piece, "GPU-", 4) == 0 || strncmp(piece, "MIG-", 4) == 0))
         return true;
     for (size_t i = piece[0] == '-' && size > 1; i < size; i++) /* -1 ends the list */
@@ -115,9 +114,8 @@ static bool is_integer_of(const char *piece, size_t size, const void *rule)
 }
 
 /* ---- the kinds of rules; `rest` is what follows the kind's name ---- */
-static bool accepts_bool(const char *rest, const char *value)
+static bool accepts_bool(const char *, const char *value)
 {
-    (void)rest;
     return canonical(value, strlen(value)) != NULL;
 }
 

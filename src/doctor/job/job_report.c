@@ -61,7 +61,7 @@ tess_status tess_report_make(const tess_history *history, double patience_s, tes
 void tess_report_free(tess_report *report)
 {
     tess_diagnosis_free(report->history, &report->diagnosis);
-    tess_waits_free(report->history, &report->waits);
+    tess_mem_drop(&report->waits.ns);
 }
 
 static const tess_record *newest(const tess_rank_history *rank)

@@ -5,6 +5,7 @@
 
 #include "engine/model/model_file.h"
 #include "engine/model/tied_head.h"
+#include "base/mem/scoped.h"
 
 struct tess_adapter_merge {
     tess_mem *mem;
@@ -109,23 +110,19 @@ tess_status tess_adapter_merge_open(tess_mem *mem, const char *model, const char
                                     const tess_reporter *reporter, tess_adapter_merge **out)
 {
     char path[1024];
-    tess_adapter_merge *m;
+    TESS_AUTO(tess_adapter_merge_close) tess_adapter_merge *m = NULL;
     *out = NULL;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*m), "merge", (void **)&m));
+    TESS_TRY(TESS_NEW(mem, 1, "merge", &m));
     *m = (tess_adapter_merge){.mem = mem, .newest = -1};
-    tess_status status;
-    TESS_GOTO(tess_model_folder_file(config, "config.json", path, sizeof(path)), opened);
-    TESS_GOTO(tess_model_config_load(path, &m->config), opened);
+    TESS_TRY(tess_model_folder_file(config, "config.json", path, sizeof(path)));
+    TESS_TRY(tess_model_config_load(path, &m->config));
     tess_untie_head(model, reporter, &m->config);
-    TESS_GOTO(tess_lora_load(adapter, &m->config.lora), opened);
-    TESS_GOTO(tess_model_create(mem, &m->config, &m->model), opened);
-    TESS_GOTO(tess_weights_open(mem, model, m->model, reporter, &m->weights), opened);
-    TESS_GOTO(tess_weights_add_adapter(m->weights, adapter), opened);
-    *out = m;
+    TESS_TRY(tess_lora_load(adapter, &m->config.lora));
+    TESS_TRY(tess_model_create(mem, &m->config, &m->model));
+    TESS_TRY(tess_weights_open(mem, model, m->model, reporter, &m->weights));
+    TESS_TRY(tess_weights_add_adapter(m->weights, adapter));
+    *out = TESS_GIVE(m);
     return TESS_OK;
-opened:
-    tess_adapter_merge_close(&m);
-    return status;
 }
 
 void tess_adapter_merge_close(tess_adapter_merge **handle)
@@ -138,8 +135,7 @@ void tess_adapter_merge_close(tess_adapter_merge **handle)
         tess_weights_report_broken(m->weights);
     tess_weights_close(&m->weights);
     tess_model_destroy(&m->model);
-    tess_mem_free(m->mem, m);
-    *handle = NULL;
+    tess_mem_drop(handle);
 }
 
 tess_rewrite_change tess_adapter_merge_change(tess_adapter_merge *merge)

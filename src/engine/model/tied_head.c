@@ -39,7 +39,7 @@ static tess_status compare_rows(const tied_pair *p, int64_t begin, int64_t n, fl
 /* Compares head and table. If their shapes differ, they differ. */
 static tess_status compare(const tied_pair *p, bool *equal)
 {
-    float *buffer;
+    TESS_AUTO(tess_mem_drop) float *buffer = NULL;
     const tess_catalog_tensor *head = p->head, *table = p->table;
     *equal = head->n_dims == 2 && table->n_dims == 2 && memcmp(head->dim, table->dim, sizeof(head->dim)) == 0;
     if (!*equal || is_one_piece(p))
@@ -47,30 +47,24 @@ static tess_status compare(const tied_pair *p, bool *equal)
     int64_t n_rows = head->dim[0], part = head->dim[1] < PART_VALUES ? PART_VALUES / (head->dim[1] + 1) : 1;
     TESS_TRY(tess_mem_alloc_array(p->catalog->mem, TESS_POOL_MISC, (size_t)(2 * part * head->dim[1]), sizeof(float),
                                   "rows of a head", (void **)&buffer));
-    tess_status status = TESS_OK;
-    for (int64_t begin = 0; begin < n_rows && status == TESS_OK && *equal; begin += part)
-        status = compare_rows(p, begin, n_rows - begin < part ? n_rows - begin : part, buffer, equal);
-    tess_mem_free(p->catalog->mem, buffer);
-    return status;
+    for (int64_t begin = 0; begin < n_rows && *equal; begin += part)
+        TESS_TRY(compare_rows(p, begin, n_rows - begin < part ? n_rows - begin : part, buffer, equal));
+    return TESS_OK;
 }
 
 static tess_status find_pair(const tess_catalog *catalog, const tess_model_config *config, tied_pair *p)
 {
-    tess_model *model = NULL;
-    tess_export *list = NULL;
+    TESS_AUTO(tess_model_destroy) tess_model *model = NULL;
+    TESS_AUTO(tess_export_destroy) tess_export *list = NULL;
     tess_model_config untied = *config;
     untied.tied = untied.value_head = false;
     untied.lora.rank = 0;
     *p = (tied_pair){.catalog = catalog};
     TESS_TRY(tess_model_create(catalog->mem, &untied, &model));
-    tess_status status = tess_weights_list(catalog, model, &list);
-    if (status == TESS_OK) {
-        p->head = tess_weights_find(list, head_name);
-        p->table = tess_weights_find(list, tess_model_param(model, 0)->name);
-    }
-    tess_export_destroy(&list);
-    tess_model_destroy(&model);
-    return status;
+    TESS_TRY(tess_weights_list(catalog, model, &list));
+    p->head = tess_weights_find(list, head_name);
+    p->table = tess_weights_find(list, tess_model_param(model, 0)->name);
+    return TESS_OK;
 }
 
 /* Sets *tied to whether the weights are tied; -1: unknown, since they have no embedding. is_own: the run's own

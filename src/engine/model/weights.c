@@ -115,25 +115,20 @@ static void report_unused(const tess_weights *w)
 tess_status tess_weights_open(tess_mem *mem, const char *path, const tess_model *model, const tess_reporter *reporter,
                               tess_weights **out)
 {
-    tess_weights *w;
+    TESS_AUTO(tess_weights_close) tess_weights *w = NULL;
     size_t n = (size_t)tess_model_n_params(model);
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*w), "weights", (void **)&w));
+    TESS_TRY(TESS_NEW(mem, 1, "weights", &w));
     *w = (tess_weights){.mem = mem, .model = model};
     if (reporter != NULL)
         w->reporter = *reporter;
-    tess_status status;
-    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(*w->requests), "weights", (void **)&w->requests),
-              opened);
-    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(*w->broken), "weights", (void **)&w->broken), opened);
-    TESS_GOTO(tess_catalog_open(mem, path, &w->files[0].catalog), opened);
-    TESS_GOTO(tess_weights_list(w->files[0].catalog, model, &w->files[0].list), opened);
-    TESS_GOTO(match(w, false), opened);
+    TESS_TRY(TESS_PART(w, n, "weights", &w->requests));
+    TESS_TRY(TESS_PART(w, n, "weights", &w->broken));
+    TESS_TRY(tess_catalog_open(mem, path, &w->files[0].catalog));
+    TESS_TRY(tess_weights_list(w->files[0].catalog, model, &w->files[0].list));
+    TESS_TRY(match(w, false));
     report_unused(w);
-    *out = w;
+    *out = TESS_GIVE(w);
     return TESS_OK;
-opened:
-    tess_weights_close(&w);
-    return status;
 }
 
 tess_status tess_weights_add_adapter(tess_weights *w, const char *folder)
@@ -159,18 +154,11 @@ void tess_weights_close(tess_weights **handle)
     tess_weights *w = *handle;
     if (w == NULL)
         return;
-    for (int i = 0; w->owned != NULL && i < tess_model_n_params(w->model); i++)
-        tess_mem_free(w->mem, w->owned[i]);
-    tess_mem_free(w->mem, w->owned);
-    tess_mem_free(w->mem, w->whole);
-    tess_mem_free(w->mem, w->broken);
-    tess_mem_free(w->mem, w->requests);
     for (int i = 0; i < 2; i++) {
         tess_export_destroy(&w->files[i].list);
         tess_catalog_destroy(&w->files[i].catalog);
     }
-    tess_mem_free(w->mem, w);
-    *handle = NULL;
+    tess_mem_drop(handle);
 }
 
 int32_t *tess_weights_broken(tess_weights *w)
@@ -190,11 +178,10 @@ void tess_weights_report_broken(const tess_weights *w)
     }
 }
 
-tess_status tess_weights_fill(void *context, const char *name, const tess_shape *shape, const tess_box *box, float *dst)
+tess_status tess_weights_fill(void *context, const char *name, const tess_shape *, const tess_box *box, float *dst)
 {
     tess_weights *w = context;
     int index;
-    (void)shape;
     TESS_TRY(find_param(w->model, name, &index));
     const tess_catalog_tensor *tensor = w->requests[index].tensor;
     const tess_catalog *catalog = files_of(w, index)->catalog;
@@ -228,15 +215,12 @@ static tess_status read_whole(tess_weights *w, tess_stream *stream, int index, b
 /* Reads float32 and converts it to `dtype` in w->owned. */
 static tess_status read_converted(tess_weights *w, tess_stream *stream, tess_dtype dtype, int index, int64_t n)
 {
-    float *wide;
+    TESS_AUTO(tess_mem_drop) float *wide = NULL;
     TESS_TRY(tess_mem_alloc_array(w->mem, TESS_POOL_MISC, (size_t)n, sizeof(float), "weights", (void **)&wide));
-    tess_status status = read_whole(w, stream, index, true, wide);
-    w->broken[index] = status == TESS_OK && !tess_all_finite(wide, TESS_F32, n);
-    if (status == TESS_OK)
-        status = tess_stream_kernels(stream)->convert(
-            stream, &(tess_convert_args){.x = wide, .from = TESS_F32, .y = w->owned[index], .to = dtype, .n = n});
-    tess_mem_free(w->mem, wide);
-    return status;
+    TESS_TRY(read_whole(w, stream, index, true, wide));
+    w->broken[index] = !tess_all_finite(wide, TESS_F32, n);
+    return tess_stream_kernels(stream)->convert(
+        stream, &(tess_convert_args){.x = wide, .from = TESS_F32, .y = w->owned[index], .to = dtype, .n = n});
 }
 
 static bool is_stored_as(const tess_catalog_tensor *tensor, tess_dtype dtype)
@@ -261,8 +245,8 @@ static tess_status make_whole(tess_weights *w, tess_stream *stream, tess_dtype d
     bool same = is_stored_as(w->requests[index].tensor, dtype);
     TESS_TRY(tess_weights_map(w, dtype, index, &w->whole[index]));
     if (w->whole[index] == NULL) {
-        TESS_TRY(tess_mem_alloc_array(w->mem, TESS_POOL_PARAMS, (size_t)n, tess_dtype_size(dtype), "weights",
-                                      &w->owned[index]));
+        TESS_TRY(tess_scope_alloc(tess_scope_of(w), TESS_POOL_PARAMS, (size_t)n, tess_dtype_size(dtype), "weights",
+                                  &w->owned[index]));
         w->whole[index] = w->owned[index];
         if (!same && dtype != TESS_F32)
             return read_converted(w, stream, dtype, index, n);
@@ -275,8 +259,8 @@ static tess_status make_whole(tess_weights *w, tess_stream *stream, tess_dtype d
 tess_status tess_weights_whole(tess_weights *w, tess_stream *stream, tess_dtype dtype, const void *const **out)
 {
     size_t n = (size_t)tess_model_n_params(w->model);
-    TESS_TRY(tess_mem_alloc_array(w->mem, TESS_POOL_MISC, n, sizeof(void *), "weights", (void **)&w->whole));
-    TESS_TRY(tess_mem_alloc_array(w->mem, TESS_POOL_MISC, n, sizeof(void *), "weights", (void **)&w->owned));
+    TESS_TRY(TESS_PART(w, n, "weights", &w->whole));
+    TESS_TRY(TESS_PART(w, n, "weights", &w->owned));
     for (size_t i = 0; i < n; i++)
         TESS_TRY_CTX(make_whole(w, stream, dtype, (int)i), "load %s", w->files[0].catalog->path);
     tess_weights_report_broken(w);
@@ -291,11 +275,10 @@ typedef struct random_box {
     float *dst;
 } random_box;
 
-static void fill_random_rows(void *context, int64_t begin, int64_t end, int worker)
+static void fill_random_rows(void *context, int64_t begin, int64_t end, int)
 {
     const random_box *whole = context;
     tess_box rows = *whole->box;
-    (void)worker;
     rows.begin[0] += begin;
     rows.size[0] = 1;
     int64_t row = tess_box_count(tess_shape_atleast_1d(&whole->param->shape).n_dims, &rows);
@@ -303,12 +286,11 @@ static void fill_random_rows(void *context, int64_t begin, int64_t end, int work
     tess_param_fill(whole->param, whole->seed, &rows, whole->dst + begin * row);
 }
 
-tess_status tess_random_weights_fill(void *context, const char *name, const tess_shape *shape, const tess_box *box,
+tess_status tess_random_weights_fill(void *context, const char *name, const tess_shape *, const tess_box *box,
                                      float *dst)
 {
     const tess_random_weights *random = context;
     int index;
-    (void)shape;
     TESS_TRY(find_param(random->model, name, &index));
     const tess_param *param = tess_model_param(random->model, index);
     random_box whole = {param, random->seed, box, dst};

@@ -4,6 +4,7 @@
 
 #include "inject/inject.h"
 #include "engine/numbers/numbers_impl.h"
+#include "base/mem/scoped.h"
 
 static bool has_faults(const tess_engine *e)
 {
@@ -35,16 +36,15 @@ tess_status tess_numbers_drill_weights(tess_numbers *n)
 static tess_status drill_gradient(const tess_engine *e, const tess_param *p, float *gradient)
 {
     size_t n = (size_t)tess_shape_count(&p->shape);
-    void *room = NULL;
+    TESS_AUTO(tess_mem_drop) void *room = NULL;
     if (gradient == NULL)
         return TESS_OK;
     if (e->compute.resident) {
         TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, n, sizeof(float), "a gradient to spoil", &room));
-        tess_status status = tess_fetch(e->compute.stream, room, gradient, n * sizeof(float));
-        if (status == TESS_OK && tess_inject_tensor(e->runtime, TESS_FAULT_GRADIENT, p->name, room, n, TESS_F32))
-            status = tess_upload(e->compute.stream, gradient, room, n * sizeof(float));
-        tess_mem_free(e->mem, room);
-        return status;
+        TESS_TRY(tess_fetch(e->compute.stream, room, gradient, n * sizeof(float)));
+        if (tess_inject_tensor(e->runtime, TESS_FAULT_GRADIENT, p->name, room, n, TESS_F32))
+            TESS_TRY(tess_upload(e->compute.stream, gradient, room, n * sizeof(float)));
+        return TESS_OK;
     }
     tess_inject_tensor(e->runtime, TESS_FAULT_GRADIENT, p->name, gradient, n, TESS_F32);
     return TESS_OK;

@@ -4,12 +4,13 @@
 #include <string.h>
 
 #include "engine/numbers/numbers_impl.h"
+#include "base/mem/scoped.h"
 
 tess_status tess_numbers_create(tess_engine *e, tess_numbers **out)
 {
     tess_numbers *n;
     const tess_config *c = e->config;
-    TESS_TRY(tess_mem_alloc(e->mem, TESS_POOL_MISC, sizeof(*n), "numbers", (void **)&n));
+    TESS_TRY(TESS_NEW(e->mem, 1, "numbers", &n));
     n->engine = e;
     n->recording.mem = e->mem;
     n->recording.max_tokens = c->training.local_batch_size * c->training.seq_len;
@@ -25,8 +26,7 @@ void tess_numbers_destroy(tess_numbers **handle)
     if (n == NULL)
         return;
     tess_recording_free(&n->recording);
-    tess_mem_free(n->engine->mem, n);
-    *handle = NULL;
+    tess_mem_drop(handle);
 }
 
 tess_spikes *tess_numbers_losses(tess_numbers *n)

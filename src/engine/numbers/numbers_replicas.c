@@ -15,6 +15,7 @@
 #include "tessera/comm.h"
 #include "engine/numbers/numbers_impl.h"
 #include "engine/stages/rank_stage.h"
+#include "base/mem/scoped.h"
 
 enum { BLOCK_BYTES = 1 << 18, KINDS = 1 + TESS_OPTIMIZER_STATES };
 
@@ -33,10 +34,9 @@ typedef struct hashing {
     _Atomic uint64_t sum; /* sum of the blocks' hashes; a block's number is its seed, so the order does not matter */
 } hashing;
 
-static void hash_blocks(void *context, int64_t begin, int64_t end, int worker)
+static void hash_blocks(void *context, int64_t begin, int64_t end, int)
 {
     hashing *h = context;
-    (void)worker;
     for (int64_t block = begin; block < end; block++) {
         size_t at = (size_t)block * BLOCK_BYTES, n = h->bytes - at < BLOCK_BYTES ? h->bytes - at : BLOCK_BYTES;
         h->sum += XXH3_64bits_withSeed(h->data + at, n, (uint64_t)block);
@@ -197,25 +197,16 @@ static tess_status vote(const tess_engine *e, ballot *b, const uint64_t *hashes,
 static tess_status compare_in(const tess_engine *e, tess_team *team, const uint64_t *hashes, finding *found)
 {
     ballot b = {.team = team, .n_ranks = tess_team_size(team), .n_tensors = KINDS * tess_fsdp_shards(e->fsdp)};
-    uint64_t *alike = NULL;
-    tess_status status;
-    TESS_GOTO(
-        tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)b.n_tensors, sizeof(*alike), "hashes", (void **)&alike),
-        done);
-    TESS_GOTO(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)b.n_ranks, sizeof(*b.hashes), "hashes",
-                                   (void **)&b.hashes),
-              done);
-    TESS_GOTO(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)b.n_ranks, sizeof(*b.odd), "votes", (void **)&b.odd),
-              done);
+    uint64_t *alike;
+    TESS_AUTO(tess_scope_end) tess_scope own = {.mem = e->mem};
+    TESS_TRY(TESS_NEW_IN(&own, b.n_tensors, "hashes", &alike));
+    TESS_TRY(TESS_NEW_IN(&own, b.n_ranks, "hashes", &b.hashes));
+    TESS_TRY(TESS_NEW_IN(&own, b.n_ranks, "votes", &b.odd));
     for (int t = 0; t < b.n_tensors; t++)
         alike[t] = tess_fsdp_holders(e->fsdp, t / KINDS) == team ? hashes[t] : 0;
     tess_team_label(team, "replicas", -1);
-    status = vote(e, &b, alike, found);
+    const tess_status status = vote(e, &b, alike, found);
     tess_team_label(team, NULL, -1);
-done:
-    tess_mem_free(e->mem, b.odd);
-    tess_mem_free(e->mem, b.hashes);
-    tess_mem_free(e->mem, alike);
     return status;
 }
 
@@ -241,19 +232,17 @@ static tess_status compare_replicas(const tess_engine *e, finding *found)
 {
     tess_team *teams[MOST_TEAMS];
     const int n_teams = list_teams(e->fsdp, teams), n_hashes = KINDS * tess_fsdp_shards(e->fsdp);
-    uint64_t *hashes;
+    TESS_AUTO(tess_mem_drop) uint64_t *hashes = NULL;
     if (n_teams == 0)
         return TESS_OK;
-    TESS_TRY(
-        tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)n_hashes, sizeof(*hashes), "hashes", (void **)&hashes));
-    tess_status status = hash_state(e, hashes);
-    for (int k = 0; k < n_teams && status == TESS_OK; k++) {
+    TESS_TRY(TESS_NEW(e->mem, n_hashes, "hashes", &hashes));
+    TESS_TRY(hash_state(e, hashes));
+    for (int k = 0; k < n_teams; k++) {
         finding now = *found;
-        status = compare_in(e, teams[k], hashes, &now);
+        TESS_TRY(compare_in(e, teams[k], hashes, &now));
         *found = now.kind < found->kind ? now : *found;
     }
-    tess_mem_free(e->mem, hashes);
-    return status;
+    return TESS_OK;
 }
 
 /* ---- A tied table on two stages of a pipeline ---- */
@@ -301,12 +290,11 @@ static tess_status compare_copies(const tess_engine *e, finding *found)
 static tess_status report_worst(tess_numbers *n, int64_t step, finding *found)
 {
     const tess_engine *e = n->engine;
-    finding *all;
+    TESS_AUTO(tess_mem_drop) finding *all = NULL;
     TESS_TRY_CTX(tess_numbers_gather(e, "replicas", found, sizeof(*found), (void **)&all), "comparing replicas");
     for (int r = 0; r < e->at.world; r++)
         if (r == 0 || all[r].kind < found->kind)
             *found = all[r];
-    tess_mem_free(e->mem, all);
     if (found->kind == FOUND_NOTHING)
         return TESS_OK;
     tess_status status = TESS_FAIL(TESS_E_MISMATCH,

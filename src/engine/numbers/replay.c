@@ -6,6 +6,7 @@
 #include "base/mem/make_room.h"
 #include "tessera/comm.h"
 #include "engine/numbers/numbers_impl.h"
+#include "base/mem/scoped.h"
 
 /* ---- The step's micro-batches ---- */
 static const int32_t *copy_to(int32_t **to, const int32_t *from, int64_t n)
@@ -151,11 +152,10 @@ static void find_loss(const tess_bad_number *of_rank, int world, tess_replay *re
 static tess_status gather_first(const tess_numbers *n, const tess_bad_number *own, tess_replay *replay)
 {
     const tess_engine *e = n->engine;
-    tess_bad_number *of_rank;
+    TESS_AUTO(tess_mem_drop) tess_bad_number *of_rank = NULL;
     TESS_TRY(tess_numbers_gather(e, "finite", own, sizeof(*own), (void **)&of_rank));
     find_first(of_rank, e->at.world, replay);
     find_loss(of_rank, e->at.world, replay);
-    tess_mem_free(e->mem, of_rank);
     return TESS_OK;
 }
 

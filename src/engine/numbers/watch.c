@@ -76,18 +76,15 @@ static tess_status see_whole(tess_numbers *n, int unit, const char *what, const 
 {
     tess_engine *e = n->engine;
     size_t bytes = (size_t)tess_shape_count(&p->shape) * tess_dtype_size(dtype);
-    void *room = NULL;
+    TESS_AUTO(tess_mem_drop) void *room = NULL;
     const void *seen;
     if (e->compute.resident)
         TESS_TRY(tess_mem_alloc(e->mem, TESS_POOL_MISC, bytes, "what the checks see", &room));
-    tess_status status = room != NULL ? tess_view(e->compute.stream, data, bytes, room, &seen) : TESS_OK;
-    if (status == TESS_OK)
-        see(n, unit, what, p->name, room != NULL ? room : data, dtype, 0, tess_shape_rows(&p->shape),
-            tess_shape_row_count(&p->shape));
-    if (status == TESS_OK && room != NULL)
-        status = tess_upload(e->compute.stream, data, room, bytes);
-    tess_mem_free(e->mem, room);
-    return status;
+    if (room != NULL)
+        TESS_TRY(tess_view(e->compute.stream, data, bytes, room, &seen));
+    see(n, unit, what, p->name, room != NULL ? room : data, dtype, 0, tess_shape_rows(&p->shape),
+        tess_shape_row_count(&p->shape));
+    return room != NULL ? tess_upload(e->compute.stream, data, room, bytes) : TESS_OK;
 }
 
 /* Checks this rank's part of a parameter or of its gradient. *first: whether it has the first bad value. The place

@@ -6,6 +6,7 @@
 #include "tessera/comm.h"
 #include "engine/numbers/numbers.h"
 #include "engine/stages/stage_times.h"
+#include "base/mem/scoped.h"
 
 /* The buffers of one micro-batch in one chunk while it is in progress. Messages are received where they are used,
  * and sent from where they were computed.
@@ -149,10 +150,8 @@ static tess_status alloc_slots(tess_stage *s)
     tess_engine *e = s->e;
     const tess_slot_units *of_slot = plan_of(s)->slots, *of_chunk = plan_of(s)->units;
     int chunks = plan_of(s)->shape.chunks, n_buffers = 0;
-    TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)s->n_slots, sizeof(*s->slots), "slots",
-                                  (void **)&s->slots));
-    TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)chunks + 1, sizeof(int), "slots",
-                                  (void **)&s->first_slot));
+    TESS_TRY(TESS_PART(s, s->n_slots, "slots", &s->slots));
+    TESS_TRY(TESS_PART(s, (size_t)chunks + 1, "slots", &s->first_slot));
     for (int i = 0, chunk = 0; i < s->n_slots; i++) {
         bool below, above;
         while (of_slot[i].begin != of_chunk[chunk].begin)
@@ -180,18 +179,15 @@ static tess_status alloc_embedded(tess_stage *s)
 
 tess_status tess_stage_create(tess_engine *e, tess_stage **out)
 {
-    tess_stage *s;
+    TESS_AUTO(tess_stage_destroy) tess_stage *s = NULL;
     *out = NULL;
-    TESS_TRY(tess_mem_alloc(e->mem, TESS_POOL_MISC, sizeof(*s), "stage", (void **)&s));
+    TESS_TRY(TESS_NEW(e->mem, 1, "stage", &s));
     *s = (tess_stage){
         .e = e, .executor = e->executor, .team = tess_mesh_team(e->mesh, "pp"), .n_slots = e->stage_plan->n_slots};
-    tess_status status = alloc_slots(s);
-    if (status == TESS_OK)
-        status = alloc_embedded(s);
-    if (status != TESS_OK)
-        tess_stage_destroy(&s);
-    *out = s;
-    return status;
+    TESS_TRY(alloc_slots(s));
+    TESS_TRY(alloc_embedded(s));
+    *out = TESS_GIVE(s);
+    return TESS_OK;
 }
 
 void tess_stage_destroy(tess_stage **handle)
@@ -214,15 +210,12 @@ void tess_stage_destroy(tess_stage **handle)
         free_buffer(s, s->partings[i].buffer);
     }
     tess_mem_free(e->mem, s->partings);
-    tess_mem_free(e->mem, s->slots);
-    tess_mem_free(e->mem, s->first_slot);
     tess_device_free(e->compute.device, s->embedded);
     tess_device_window_free(s->team, s->window);
     tess_stage_times_close(&s->times);
     if (s->schedule.lists != NULL)
         tess_pipeline_free(&s->schedule);
-    tess_mem_free(e->mem, s);
-    *handle = NULL;
+    tess_mem_drop(handle);
 }
 
 /* ---- Messages ---- */
@@ -567,16 +560,14 @@ int64_t tess_stage_fill_up(const tess_stage *s, int64_t n_micro)
 
 tess_status tess_stage_run(tess_stage *s, const tess_batch_source *source, int n_local, tess_loss_sum *own)
 {
-    tess_batch *batches;
+    TESS_AUTO(tess_mem_drop) tess_batch *batches = NULL;
     TESS_TRY(fit_schedule(s, n_local));
     TESS_TRY(tess_fsdp_micro_begin_all(s->e->fsdp));
-    TESS_TRY(tess_mem_alloc_array(s->e->mem, TESS_POOL_MISC, (size_t)n_local, sizeof(*batches), "micro-batches",
-                                  (void **)&batches));
-    tess_status status = run_list(s, source, batches, own);
-    tess_mem_free(s->e->mem, batches);
-    if (status == TESS_OK && draws(s))
-        status = tess_stage_times_gather(&s->times, s->team, &s->schedule);
-    return status;
+    TESS_TRY(TESS_NEW(s->e->mem, n_local, "micro-batches", &batches));
+    TESS_TRY(run_list(s, source, batches, own));
+    if (draws(s))
+        TESS_TRY(tess_stage_times_gather(&s->times, s->team, &s->schedule));
+    return TESS_OK;
 }
 
 tess_stage_traffic tess_stage_get_traffic(const tess_stage *s)

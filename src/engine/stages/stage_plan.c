@@ -5,6 +5,7 @@
 #include "parallel/pipeline/pipeline_stages.h"
 #include "engine/model/adapter.h"
 #include "engine/stages/rank_stage.h"
+#include "base/mem/scoped.h"
 
 static int counted(int64_t less_layers)
 {
@@ -95,14 +96,12 @@ static tess_status check_stages(const tess_config *config, const tess_pipeline_s
 static tess_status cut_by_cost(tess_mem *mem, const tess_model *whole, int64_t seq_len, int n_stages, int *first)
 {
     int n_layers = (int)tess_model_get_config(whole)->n_layers;
-    double *costs;
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n_layers, sizeof(*costs), "layers", (void **)&costs));
+    TESS_AUTO(tess_mem_drop) double *costs = NULL;
+    TESS_TRY(TESS_NEW(mem, n_layers, "layers", &costs));
     for (int layer = 0; layer < n_layers; layer++)
         costs[layer] = tess_model_unit_flops_per_token(whole, 1 + layer, seq_len);
-    tess_status status = tess_pipeline_cut_by_cost(
-        mem, costs, n_layers, 0, tess_model_unit_flops_per_token(whole, 1 + n_layers, seq_len), n_stages, first);
-    tess_mem_free(mem, costs);
-    return status;
+    return tess_pipeline_cut_by_cost(mem, costs, n_layers, 0,
+                                     tess_model_unit_flops_per_token(whole, 1 + n_layers, seq_len), n_stages, first);
 }
 
 /* Whether `name` is the unit's name, or the end of it: "layers.4" and "4" are "model.layers.4". */
@@ -186,15 +185,9 @@ tess_status tess_stage_plan_create(tess_mem *mem, const tess_config *config, con
     TESS_TRY(count_chunks(config, model->n_layers, &plan->shape));
     int n_stages = plan->shape.ranks * plan->shape.chunks;
     TESS_TRY(check_stages(config, &plan->shape, model->n_layers));
-    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n_stages + 1, sizeof(*plan->first), "stages",
-                                   (void **)&plan->first),
-              plan);
-    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)model->n_layers, sizeof(*plan->layers), "layers",
-                                   (void **)&plan->layers),
-              plan);
-    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)plan->shape.chunks, sizeof(*plan->units), "chunks",
-                                   (void **)&plan->units),
-              plan);
+    TESS_GOTO(TESS_NEW(mem, n_stages + 1, "stages", &plan->first), plan);
+    TESS_GOTO(TESS_PART(plan->first, model->n_layers, "layers", &plan->layers), plan);
+    TESS_GOTO(TESS_PART(plan->first, plan->shape.chunks, "chunks", &plan->units), plan);
     TESS_GOTO(cut(mem, config, model, n_stages, plan->first), plan);
     fill_plan(plan, model->tied);
     return TESS_OK;
@@ -205,11 +198,8 @@ plan:
 
 void tess_stage_plan_free(tess_mem *mem, tess_stage_plan *plan)
 {
-    tess_mem_free(mem, plan->first);
-    tess_mem_free(mem, plan->layers);
-    tess_mem_free(mem, plan->units);
-    tess_mem_free(mem, plan->slots);
     tess_mem_free(mem, plan->own_param);
+    tess_mem_free(mem, plan->first); /* the other arrays are parts of it */
     *plan = (tess_stage_plan){0};
 }
 
@@ -272,8 +262,7 @@ tess_status tess_stage_own_params(tess_mem *mem, tess_stage_plan *plan, const te
                                   const tess_model *model)
 {
     const int n = tess_model_n_params(whole);
-    TESS_TRY(
-        tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n, sizeof(int), "parameters", (void **)&plan->own_param));
+    TESS_TRY(TESS_NEW(mem, n, "parameters", &plan->own_param));
     for (int i = 0; i < n; i++) {
         int own = tess_model_find_param(model, tess_model_param(whole, i)->name);
         plan->own_param[i] = own >= 0 && tess_model_param(model, own)->copy ? -1 : own;
@@ -290,8 +279,7 @@ tess_status tess_stage_slots(tess_mem *mem, tess_stage_plan *plan, const tess_mo
     options->n_slots = 0;
     for (int chunk = 0; chunk < plan->shape.chunks; chunk++)
         options->n_slots += slots[chunk];
-    tess_status status = tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)options->n_slots, sizeof(*plan->slots),
-                                              "slots", (void **)&plan->slots);
+    tess_status status = TESS_PART(plan->first, options->n_slots, "slots", &plan->slots);
     plan->n_slots = options->n_slots;
     for (int chunk = 0, at = 0; status == TESS_OK && chunk < plan->shape.chunks; chunk++)
         for (int i = 0; i < slots[chunk]; i++)
@@ -310,13 +298,12 @@ tess_status tess_stage_slots(tess_mem *mem, tess_stage_plan *plan, const tess_mo
 static tess_status add_bubble(tess_mem *mem, const tess_stage_plan *plan, const tess_model *whole, int64_t seq_len,
                               int n_local, tess_buffer *out)
 {
-    tess_pipeline_schedule schedule = {0};
-    tess_pipeline_report report = {0};
+    TESS_AUTO(tess_pipeline_free) tess_pipeline_schedule schedule = {0};
+    TESS_AUTO(tess_pipeline_report_free) tess_pipeline_report report = {0};
     int n_stages = plan->shape.ranks * plan->shape.chunks;
-    double *shares = NULL, mean = tess_model_flops_per_token(whole, seq_len) / n_stages;
-    tess_status status;
-    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n_stages, sizeof(*shares), "stages", (void **)&shares),
-              freed);
+    TESS_AUTO(tess_mem_drop) double *shares = NULL;
+    const double mean = tess_model_flops_per_token(whole, seq_len) / n_stages;
+    TESS_TRY(TESS_NEW(mem, n_stages, "stages", &shares));
     for (int g = 0; g < n_stages; g++) {
         for (int layer = plan->first[g]; layer < plan->first[g + 1]; layer++)
             shares[g] += tess_model_unit_flops_per_token(whole, 1 + layer, seq_len) / mean;
@@ -324,15 +311,9 @@ static tess_status add_bubble(tess_mem *mem, const tess_stage_plan *plan, const 
             shares[g] += tess_model_unit_flops_per_token(whole, tess_model_n_units(whole) - 1, seq_len) / mean;
     }
     const tess_pipeline_costs costs = {.forward = 1, .backward = 2, .input = 1, .weight = 1, .share = shares};
-    TESS_GOTO(build_lists(mem, plan, n_local, &schedule), freed);
-    TESS_GOTO(tess_pipeline_check(&schedule, &costs, &report), built);
-    status = tess_buffer_printf(out, "; of their time, %.1f%% is idle if messages take none", 100 * report.bubble);
-    tess_pipeline_report_free(&report);
-built:
-    tess_pipeline_free(&schedule);
-freed:
-    tess_mem_free(mem, shares);
-    return status;
+    TESS_TRY(build_lists(mem, plan, n_local, &schedule));
+    TESS_TRY(tess_pipeline_check(&schedule, &costs, &report));
+    return tess_buffer_printf(out, "; of their time, %.1f%% is idle if messages take none", 100 * report.bubble);
 }
 
 tess_status tess_stage_plan_describe(tess_mem *mem, const tess_stage_plan *plan, const tess_model *whole,

@@ -22,10 +22,8 @@ tess_status tess_stage_times_open(tess_mem *mem, const tess_pipeline_schedule *s
 {
     size_t n = longest_list(s);
     *times = (tess_stage_times){.mem = mem};
-    TESS_TRY(
-        tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(*times->own), "times of a pipeline", (void **)&times->own));
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)s->ranks * n, sizeof(*times->gathered),
-                                  "times of a pipeline", (void **)&times->gathered));
+    TESS_TRY(TESS_NEW(mem, n, "times of a pipeline", &times->own));
+    TESS_TRY(TESS_PART(times->own, s->ranks * n, "times of a pipeline", &times->gathered));
     return tess_pipeline_report_create(s, &times->report);
 }
 
@@ -34,7 +32,6 @@ void tess_stage_times_close(tess_stage_times *times)
     if (times->mem == NULL)
         return;
     tess_pipeline_report_free(&times->report);
-    tess_mem_free(times->mem, times->gathered);
     tess_mem_free(times->mem, times->own);
     *times = (tess_stage_times){0};
 }

@@ -75,8 +75,7 @@ void tess_persist_close(tess_persist **handle)
     if (persist == NULL)
         return;
     tess_os_unmap_shared(persist->base, persist->bytes);
-    tess_mem_free(persist->mem, persist);
-    *handle = NULL;
+    tess_mem_drop(handle);
 }
 
 bool persist_take_over(tess_persist *persist, uint64_t identity)

@@ -20,7 +20,7 @@ enum { TESS_PERSIST_REGIONS = 4096, TESS_PERSIST_NAME = 112 };
 /* ---- The launcher's side ---- */
 typedef struct tess_persist_set { /* the blocks of all ranks of a host */
     int n;
-    int *fds;      /* (n) descriptors; each rank inherits its own as TESSERA_PERSIST_FD */
+    int *fds;      /* (n) descriptors, which own the arrays below; each rank inherits its own as TESSERA_PERSIST_FD */
     int *disk_fds; /* (n) descriptors of second blocks, as TESSERA_PERSIST_DISK_FD; NULL: there are none */
     char *folder;  /* folder of named blocks; NULL: the blocks have no names */
     int lock;      /* descriptor of the folder's lock; -1: the blocks have no names */

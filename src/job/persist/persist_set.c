@@ -56,7 +56,7 @@ static tess_status begin_folder(tess_persist_set *set, const char *folder)
 {
     char path[1024];
     size_t size = strlen(folder) + 1;
-    TESS_TRY(tess_mem_alloc(set->mem, TESS_POOL_MISC, size, "folder of persistent memory", (void **)&set->folder));
+    TESS_TRY(TESS_PART(set->fds, size, "folder of persistent memory", &set->folder));
     memcpy(set->folder, folder, size);
     TESS_TRY(tess_os_make_private_dir(folder));
     TESS_TRY(tess_os_join(path, sizeof(path), folder, "lock"));
@@ -94,10 +94,10 @@ tess_status tess_persist_set_next(const tess_persist_set *set, uint64_t identity
     return TESS_OK;
 }
 
-static tess_status alloc_descriptors(const tess_persist_set *set, int **fds)
+static tess_status alloc_descriptors(tess_persist_set *set, int **fds)
 {
-    TESS_TRY(
-        tess_mem_alloc_array(set->mem, TESS_POOL_MISC, (size_t)set->n, sizeof(int), "persistent memory", (void **)fds));
+    TESS_TRY(set->fds == NULL ? TESS_NEW(set->mem, set->n, "persistent memory", fds)
+                              : TESS_PART(set->fds, set->n, "persistent memory", fds));
     for (int r = 0; r < set->n; r++)
         (*fds)[r] = -1;
     return TESS_OK;
@@ -158,7 +158,5 @@ void tess_persist_set_destroy(tess_persist_set *set, bool remove)
         tess_os_close(&set->disk_fds[r]);
     tess_os_close(&set->lock);
     tess_mem_free(set->mem, set->fds);
-    tess_mem_free(set->mem, set->disk_fds);
-    tess_mem_free(set->mem, set->folder);
     *set = (tess_persist_set){.lock = -1};
 }

@@ -5,11 +5,10 @@
 #include "nn/layers/layers.h"
 
 /* y (T, C) = norm(h) */
-static tess_status forward(const tess_layer_call *c, const tess_tensors *t, const void *before, unsigned groups)
+static tess_status forward(const tess_layer_call *c, const tess_tensors *t, const void *before, unsigned)
 {
     const tess_head_params *p = c->own;
     const tess_head_tensors *work = t->own;
-    (void)groups;
     TESS_TRY(tess_norm_input(c, &p->norm, t, before, work->stats));
     tess_layer_show(c, "final norm", tess_own_part(c, t->y), c->block->hidden_size);
     return TESS_OK;
@@ -76,10 +75,9 @@ static tess_status evaluate(const tess_layer_call *c, const tess_layer_call *len
 }
 
 /* 6 operations for each weight of the map to logits, which is no matrix of a layer. */
-static double flops(const void *own, int64_t seq_len)
+static double flops(const void *own, int64_t)
 {
     const tess_head_params *p = own;
-    (void)seq_len;
     return 6.0 * (double)p->head.n_out * (double)p->head.n_in;
 }
 

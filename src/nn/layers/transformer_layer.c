@@ -76,14 +76,15 @@ static tess_status feed_forward_forward(const tess_layer_call *c, const tess_ten
 /* ---- Backward: the lines of forward from the last to the first. The stream's gradient passes unchanged through both
  * additions, and each branch adds its own part: dh3 -> dh2 -> dh. The weight part computes only the parameters'
  * gradients; its norms also compute the stream's gradient again, in work space that nothing reads. ---- */
-static tess_status feed_forward_backward(const tess_layer_call *c, const tess_tensors *t, bool inputs, bool want_dh)
+
+/* The stream's gradient is computed in any case: attention reads dh2. */
+static tess_status feed_forward_backward(const tess_layer_call *c, const tess_tensors *t, bool inputs, bool)
 {
     const tess_feed_forward_params *p = c->own;
     const tess_feed_forward_tensors *w = t->own;
     void *act = t->deferred || tess_linear_reads_input(c, &p->down) ? w->act : NULL; /* (T, F) */
     const void *dh3;                                                                 /* (T, C) */
     bool gated = p->gate.weight >= 0;
-    (void)want_dh; /* attention reads dh2 */
 
     /* dact (T, F) = dh3 Wdown^T;  dgate, dup (T, F), which overwrite gate, up;  dWdown = act^T dh3 */
     TESS_TRY(tess_stream_gather(c, t->dout, c->split.stream, &dh3));
@@ -148,12 +149,11 @@ static tess_status attention_backward(const tess_layer_call *c, const tess_tenso
 /* Q_ROW, K_ROW: without norms of q and k, q, k and v are parts of one row, and the others have no memory. */
 enum { Q = TESS_OWN_DIMS, H, Q_ROW, K_ROW, NORMED_Q, NORMED_K, NORMED_H, NORMED_G };
 
-static void attention_sizes(const tess_model *model, const void *own, int64_t sizes[TESS_N_DIMS])
+static void attention_sizes(const tess_model *, const void *own, int64_t sizes[TESS_N_DIMS])
 {
     const tess_attention_params *p = own;
     const int64_t q = p->n_heads * p->head_size, k = p->n_kv_heads * p->head_size;
     const bool normed = tess_norms_heads(p);
-    (void)model;
     sizes[Q] = q;
     sizes[H] = p->n_heads;
     sizes[Q_ROW] = normed ? q : q + 2 * k;
@@ -220,10 +220,9 @@ static const tess_tensor_row feed_forward_tensors[] = {
 #undef AT
 /* clang-format on */
 
-static void feed_forward_sizes(const tess_model *model, const void *own, int64_t sizes[TESS_N_DIMS])
+static void feed_forward_sizes(const tess_model *, const void *own, int64_t sizes[TESS_N_DIMS])
 {
     const tess_feed_forward_params *p = own;
-    (void)model;
     sizes[F] = p->size;
     sizes[GATE] = p->gate.weight >= 0 ? p->size : -1;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/mem/named.h"
+#include "base/mem/scoped.h"
 
 static tess_status check_policy(const tess_fsdp_policy *policy)
 {
@@ -43,7 +44,7 @@ tess_status tess_fsdp_add_family(tess_fsdp *fsdp, const char *name, int n_shards
     TESS_CHECK(fsdp->state == TESS_FSDP_BUILDING, TESS_E_INVALID, "fsdp: add_family '%s' after materialize", name);
     TESS_TRY(tess_mem_grow(fsdp->place.mem, TESS_POOL_MISC, sizeof(family) * (size_t)(fsdp->n_families + 1), "families",
                            (void **)&fsdp->families));
-    TESS_TRY(tess_mem_alloc(fsdp->place.mem, TESS_POOL_MISC, sizeof(*family), "family", (void **)&family));
+    TESS_TRY(TESS_NEW(fsdp->place.mem, 1, "family", &family));
     *family = (tess_fsdp_family){.fsdp = fsdp, .name = name, .index = fsdp->n_families, .bad_micro = -1};
     fsdp->families[fsdp->n_families++] = family;
     TESS_TRY_CTX(tess_fsdp_teams_open(&fsdp->topology, n_shards, &family->teams), "fsdp: family '%s'", name);
@@ -67,8 +68,8 @@ tess_status tess_fsdp_create(tess_mesh *mesh, const tess_fsdp_policy *policy, te
     TESS_TRY(check_policy(policy));
     tess_runtime *runtime = tess_team_runtime(tess_mesh_all(mesh));
     tess_mem *mem = tess_runtime_mem(runtime);
-    tess_fsdp *fsdp = NULL;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*fsdp), "fsdp", (void **)&fsdp));
+    TESS_AUTO(tess_fsdp_destroy) tess_fsdp *fsdp = NULL;
+    TESS_TRY(TESS_NEW(mem, 1, "fsdp", &fsdp));
     *fsdp = (tess_fsdp){.place = {.runtime = runtime, .mem = mem},
                         .policy = *policy,
                         .reduce_form = tess_wire_form_of(policy->reduce_dtype, 0),
@@ -76,12 +77,8 @@ tess_status tess_fsdp_create(tess_mesh *mesh, const tess_fsdp_policy *policy, te
                         .step = {.n_passes = 1, .micro = -1}};
     fsdp->clock = &fsdp->own_clock;
     tess_phase_start(fsdp->clock);
-    tess_status status = open_all(fsdp, mesh);
-    if (status != TESS_OK) {
-        tess_fsdp_destroy(&fsdp);
-        return status;
-    }
-    *out = fsdp;
+    TESS_TRY(open_all(fsdp, mesh));
+    *out = TESS_GIVE(fsdp);
     return TESS_OK;
 }
 
@@ -126,15 +123,9 @@ tess_status tess_fsdp_set_stream(tess_fsdp *fsdp, tess_stream *stream)
 
 static void free_unit(tess_unit *unit)
 {
-    tess_mem *mem = unit->fsdp->place.mem;
     tess_fsdp_sums_free(unit);
     tess_fsdp_shards_free(unit);
-    tess_fsdp_layout_free(&unit->layout, mem);
-    for (int i = 0; unit->params != NULL && i < unit->n_params; i++)
-        tess_mem_free(mem, unit->params[i].name);
-    tess_mem_free(mem, unit->params);
-    tess_mem_free(mem, unit->name);
-    tess_mem_free(mem, unit);
+    tess_mem_drop(&unit);
 }
 
 static void free_family(tess_fsdp_family *family)
@@ -170,14 +161,12 @@ void tess_fsdp_destroy(tess_fsdp **handle)
     tess_mem_free(mem, fsdp->families);
     tess_mem_free(mem, fsdp->units);
     tess_mem_free(mem, fsdp->params);
-    tess_mem_free(mem, fsdp->spans);
     tess_mem_free(mem, fsdp->hooks);
     tess_mem_free_named(mem, TESS_POOL_MISC, (size_t)fsdp->n_units * sizeof(int32_t), fsdp->persist_totals);
     tess_fsdp_order_free(&fsdp->order, mem);
     tess_stream_destroy(&fsdp->place.own_stream);
     tess_fsdp_topology_close(&fsdp->topology);
-    tess_mem_free(mem, fsdp);
-    *handle = NULL;
+    tess_mem_drop(handle);
 }
 
 const char *tess_strategy_name(tess_strategy strategy)
@@ -219,10 +208,10 @@ tess_status tess_fsdp_set_norm_team(tess_fsdp *fsdp, tess_team *team)
     return TESS_OK;
 }
 
-static tess_status copy_text(tess_fsdp *fsdp, const char *text, char **copy)
+static tess_status copy_text(tess_unit *unit, const char *text, char **copy)
 {
     size_t size = strlen(text) + 1;
-    TESS_TRY(tess_mem_alloc(fsdp->place.mem, TESS_POOL_MISC, size, "name", (void **)copy));
+    TESS_TRY(TESS_PART(unit, size, "name", copy));
     memcpy(*copy, text, size);
     return TESS_OK;
 }
@@ -297,13 +286,12 @@ static tess_status check_params(const tess_fsdp_family *family, const char *unit
 static tess_status fill_unit(tess_unit *unit, const char *name, const tess_param_desc *params, int n_params)
 {
     tess_fsdp *fsdp = unit->fsdp;
-    TESS_TRY(copy_text(fsdp, name, &unit->name));
+    TESS_TRY(copy_text(unit, name, &unit->name));
     const char *dot = strrchr(unit->name, '.'); /* "model.layers.12" gives "layer" 12 */
     bool numbered = dot != NULL && dot[1] >= '0' && dot[1] <= '9';
     snprintf(unit->label, sizeof(unit->label), "%s", numbered ? "layer" : unit->name);
     unit->number = numbered ? strtoll(dot + 1, NULL, 10) : -1;
-    TESS_TRY(tess_mem_alloc_array(fsdp->place.mem, TESS_POOL_MISC, (size_t)n_params, sizeof(tess_fsdp_param),
-                                  "parameter table", (void **)&unit->params));
+    TESS_TRY(TESS_PART(unit, n_params, "parameter table", &unit->params));
     unit->n_params = n_params;
     for (int i = 0; i < n_params; i++) {
         tess_fsdp_param *p = &unit->params[i];
@@ -320,7 +308,7 @@ static tess_status fill_unit(tess_unit *unit, const char *name, const tess_param
         p->tp = params[i].tp;
         p->tp.unit = p->tp.unit > 0 ? p->tp.unit : 1;
         unit->n_trainable += p->trainable;
-        TESS_TRY(copy_text(fsdp, params[i].name, &p->name));
+        TESS_TRY(copy_text(unit, params[i].name, &p->name));
     }
     return tess_fsdp_layout_make(unit);
 }
@@ -341,7 +329,7 @@ tess_status tess_fsdp_add_unit_to(tess_fsdp_family *family, const char *name, co
     TESS_TRY(tess_mem_grow(fsdp->place.mem, TESS_POOL_MISC, sizeof(*fsdp->params) * (size_t)(fsdp->n_params + n_params),
                            "parameters", (void **)&fsdp->params));
     tess_unit *unit = NULL;
-    TESS_TRY(tess_mem_alloc(fsdp->place.mem, TESS_POOL_MISC, sizeof(*unit), "unit", (void **)&unit));
+    TESS_TRY(TESS_NEW(fsdp->place.mem, 1, "unit", &unit));
     *unit = (tess_unit){.fsdp = fsdp,
                         .family = family,
                         .index = fsdp->n_units,

@@ -3,6 +3,7 @@
  * once after its weights have changed, not at each gather. If no other rank has shards, the encoded rows are the
  * gathered copy itself. */
 #include "parallel/fsdp/fsdp_impl.h"
+#include "base/mem/scoped.h"
 
 tess_status tess_fsdp_convert_rows(tess_fsdp_place *place, const tess_fsdp_param *p, const float *rows, int64_t n,
                                    void *to)
@@ -31,25 +32,22 @@ tess_status tess_fsdp_codes_fill(tess_unit *unit, const tess_fsdp_param *p, tess
     const int64_t n = p->own.size[0];
     const size_t row_bytes = tess_fsdp_row_bytes(p);
     const tess_shape shape = tess_shape_atleast_1d(&p->shape);
-    float *rows = NULL;
+    TESS_AUTO(tess_mem_drop) float *rows = NULL;
     if (n * p->row == 0)
         return TESS_OK;
     int64_t at_once = p->row < AT_ONCE ? AT_ONCE / p->row : 1;
     at_once = at_once < n ? at_once : n;
     TESS_TRY(tess_mem_alloc_array(unit->fsdp->place.mem, TESS_POOL_MISC, (size_t)(at_once * p->row), sizeof(float),
                                   "weights to be narrowed", (void **)&rows));
-    tess_status status = TESS_OK;
-    for (int64_t r = 0; r < n && status == TESS_OK; r += at_once) {
+    for (int64_t r = 0; r < n; r += at_once) {
         tess_box box = p->own;
         box.begin[0] += r;
         box.size[0] = n - r < at_once ? n - r : at_once;
-        status = fill(context, p->name, &shape, &box, rows);
-        if (status == TESS_OK)
-            status = tess_fsdp_convert_rows(&unit->fsdp->place, p, rows, box.size[0],
-                                            unit->codes + p->codes_at + (size_t)r * row_bytes);
+        TESS_TRY(fill(context, p->name, &shape, &box, rows));
+        TESS_TRY(tess_fsdp_convert_rows(&unit->fsdp->place, p, rows, box.size[0],
+                                        unit->codes + p->codes_at + (size_t)r * row_bytes));
     }
-    tess_mem_free(unit->fsdp->place.mem, rows);
-    return status;
+    return TESS_OK;
 }
 
 void *tess_fsdp_narrow(const tess_fsdp *fsdp, int index)

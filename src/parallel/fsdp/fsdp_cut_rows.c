@@ -5,6 +5,7 @@
 #include "base/mem/dry_mem.h"
 #include "comm/box_move.h"
 #include "parallel/fsdp/fsdp_impl.h"
+#include "base/mem/scoped.h"
 
 enum { ELEMENTS_AT_ONCE = 1 << 18 }; /* elements of whole rows that a rank handles at a time; at least one row */
 
@@ -65,17 +66,10 @@ tess_status tess_fsdp_add_cut_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, co
     int64_t most = row < ELEMENTS_AT_ONCE ? ELEMENTS_AT_ONCE / row : 1, rows_at_once = share < most ? share : most;
     size_t n_tp = (size_t)fsdp->topology.n_tp, n = (size_t)(rows_at_once * row);
     exchange x = {0};
-    tess_mem *mem = fsdp->place.mem;
-    tess_status status;
-    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, 2 * n_tp, sizeof(tess_box), "rows", (void **)&x.had), parts);
-    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(float), "rows", (void **)&x.whole), parts);
-    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)rows_at_once, sizeof(double), "rows", (void **)&x.sums),
-              parts);
+    TESS_AUTO(tess_scope_end) tess_scope own = {.mem = fsdp->place.mem};
+    TESS_TRY(TESS_NEW_IN(&own, 2 * n_tp, "rows", &x.had));
+    TESS_TRY(TESS_NEW_IN(&own, n, "rows", &x.whole));
+    TESS_TRY(TESS_NEW_IN(&own, rows_at_once, "rows", &x.sums));
     x.gets = x.had + n_tp;
-    status = add_rows(fsdp, p, rows, rows_at_once, &x, sum);
-parts:
-    tess_mem_free(mem, x.sums);
-    tess_mem_free(mem, x.whole);
-    tess_mem_free(mem, x.had);
-    return status;
+    return add_rows(fsdp, p, rows, rows_at_once, &x, sum);
 }

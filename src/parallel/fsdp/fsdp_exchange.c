@@ -5,6 +5,7 @@
  * The input of a replica is the sum over its shards, if that is a subtree. Otherwise it has one input for each
  * shard: the shard's leaf. */
 #include "parallel/fsdp/fsdp_impl.h"
+#include "base/mem/scoped.h"
 
 enum { AT_ONCE = 1 << 16 }; /* elements of each input */
 
@@ -42,18 +43,15 @@ static tess_status alloc_exchange(tess_fsdp_family *family, tess_fsdp_exchange *
     TESS_TRY(tess_fsdp_show(family, family->teams.replicate_team, x->sent, given * AT_ONCE, "leaves for replicas"));
     x->sent_shown = true;
     TESS_TRY(tess_fsdp_alloc(&family->fsdp->place, TESS_POOL_GRADS, all * AT_ONCE, "leaves of replicas", &x->all));
-    TESS_TRY(tess_mem_alloc_array(family->fsdp->place.mem, TESS_POOL_MISC, all, 2 * sizeof(void *), "leaves",
-                                  (void **)&x->rows));
-    return tess_mem_alloc_array(family->fsdp->place.mem, TESS_POOL_MISC, given, sizeof(tess_leaf_step), "leaves",
-                                (void **)&x->steps);
+    TESS_TRY(tess_scope_alloc(tess_scope_of(x), TESS_POOL_MISC, all, 2 * sizeof(void *), "leaves", (void **)&x->rows));
+    return TESS_PART(x, given, "leaves", &x->steps);
 }
 
 tess_status tess_fsdp_exchange_alloc(tess_fsdp_family *family)
 {
     if (family->exchange != NULL)
         return TESS_OK;
-    TESS_TRY(tess_mem_alloc(family->fsdp->place.mem, TESS_POOL_MISC, sizeof(tess_fsdp_exchange), "exchange of leaves",
-                            (void **)&family->exchange));
+    TESS_TRY(TESS_NEW(family->fsdp->place.mem, 1, "exchange of leaves", &family->exchange));
     *family->exchange = sizes_of(family);
     tess_status status = alloc_exchange(family, family->exchange);
     if (status != TESS_OK)
@@ -66,15 +64,12 @@ void tess_fsdp_exchange_free(tess_fsdp_family *family)
     tess_fsdp_exchange *x = family->exchange;
     if (x == NULL)
         return;
-    tess_mem_free(family->fsdp->place.mem, x->steps);
-    tess_mem_free(family->fsdp->place.mem, x->rows);
     tess_fsdp_free(&family->fsdp->place, x->all);
     if (x->sent_shown)
         tess_fsdp_hide(family, family->teams.replicate_team, x->sent);
     tess_fsdp_free(&family->fsdp->place, x->sent);
     tess_fsdp_free(&family->fsdp->place, x->own);
-    tess_mem_free(family->fsdp->place.mem, x);
-    family->exchange = NULL;
+    tess_mem_drop(&family->exchange);
 }
 
 const tess_leaf_step *tess_fsdp_exchange_steps(const tess_fsdp_family *family, int micro, int *n_steps)

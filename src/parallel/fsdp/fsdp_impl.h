@@ -363,7 +363,6 @@ tess_fsdp_facts tess_fsdp_choose(const tess_fsdp_family *family);
 
 /* fsdp_layout.c */
 tess_status tess_fsdp_layout_make(tess_unit *unit);
-void tess_fsdp_layout_free(tess_fsdp_layout *layout, tess_mem *mem);
 /* The units that share windows, or gathered copies: their number, and the elements or bytes of the largest. */
 typedef struct tess_fsdp_class {
     int n;
@@ -548,11 +547,10 @@ int tess_fsdp_sums_needed(const tess_fsdp_teams *teams, int leaf, int64_t n_leav
 tess_status tess_fsdp_sums_grow(tess_fsdp *fsdp, int64_t n_leaves);
 void tess_fsdp_sums_free(tess_unit *unit);
 /* Plan additions: of n leaves that arrive together, which a collective adds in the first n_sent steps; of a leaf that
- * is already in an unused sum; of all that is left. The last one returns the sum that will hold the total; NULL: there
- * were no leaves. `add` runs the steps that no collective has run. */
+ * is already in an unused sum. tess_leaf_total plans the additions of all that is left. `add` runs the steps that no
+ * collective has run. */
 void tess_fsdp_sums_push(tess_fsdp_sums *sums, int n);
 void tess_fsdp_sums_place(tess_fsdp_sums *sums, float *leaf);
-float *tess_fsdp_sums_total(tess_fsdp_sums *sums);
 tess_status tess_fsdp_sums_add(tess_fsdp_sums *sums, tess_stream *stream);
 
 /* fsdp_reduce.c: the way of a gradient from the engine to the sums. Chosen once for each unit. */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/core/flat.h"
+#include "base/mem/scoped.h"
 
 enum { LINE_ELEMENTS = 64 / 2 }; /* elements of the narrowest dtype in a cache line */
 
@@ -131,12 +132,9 @@ tess_status tess_fsdp_layout_make(tess_unit *unit)
     for (int i = 0; i < unit->n_params; i++)
         place_param(fsdp, unit, &unit->params[i]);
 
-    TESS_TRY(tess_mem_alloc_array(fsdp->place.mem, TESS_POOL_MISC, (size_t)unit->n_params, sizeof(tess_piece),
-                                  "gather pieces", (void **)&unit->layout.gather_pieces));
-    TESS_TRY(tess_mem_alloc_array(fsdp->place.mem, TESS_POOL_MISC, (size_t)unit->n_trainable, sizeof(tess_piece),
-                                  "reduce pieces", (void **)&unit->layout.reduce_pieces));
-    TESS_TRY(tess_mem_alloc_array(fsdp->place.mem, TESS_POOL_MISC, (size_t)unit->n_trainable, sizeof(tess_piece),
-                                  "gradient pieces", (void **)&unit->layout.gradient_pieces));
+    TESS_TRY(TESS_PART(unit, unit->n_params, "gather pieces", &unit->layout.gather_pieces));
+    TESS_TRY(TESS_PART(unit, unit->n_trainable, "reduce pieces", &unit->layout.reduce_pieces));
+    TESS_TRY(TESS_PART(unit, unit->n_trainable, "gradient pieces", &unit->layout.gradient_pieces));
     for (int i = 0, k = 0; i < unit->n_params; i++) {
         const tess_fsdp_param *p = &unit->params[i];
         size_t rows = (size_t)p->rows, row = (size_t)p->row;
@@ -162,13 +160,6 @@ tess_status tess_fsdp_layout_make(tess_unit *unit)
     unit->layout.full_class = size_class_of(unit->family, unit->layout.full_bytes);
     unit->layout.window_class = size_class_of(unit->family, unit->layout.window_elements * sizeof(float));
     return TESS_OK;
-}
-
-void tess_fsdp_layout_free(tess_fsdp_layout *layout, tess_mem *mem)
-{
-    tess_mem_free(mem, layout->gather_pieces);
-    tess_mem_free(mem, layout->reduce_pieces);
-    tess_mem_free(mem, layout->gradient_pieces);
 }
 
 tess_fsdp_class tess_fsdp_windows_of(const tess_fsdp *fsdp, int size_class)

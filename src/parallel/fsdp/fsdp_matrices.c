@@ -3,6 +3,7 @@
  * the results. Each replica does this by itself, so a step needs no rank of another replica. */
 #include "base/mem/dry_mem.h"
 #include "parallel/fsdp/fsdp_impl.h"
+#include "base/mem/scoped.h"
 
 /* Number of elements and offset of each rank of the team. */
 typedef struct matrix_parcels {
@@ -13,8 +14,7 @@ typedef struct matrix_parcels {
 static tess_status alloc_parcels(const tess_fsdp *fsdp, matrix_parcels *p)
 {
     size_t n = (size_t)tess_team_size(fsdp->topology.matrix_team);
-    TESS_TRY(
-        tess_mem_alloc_array(fsdp->place.mem, TESS_POOL_MISC, 4 * n, sizeof(size_t), "matrices", (void **)&p->parts));
+    TESS_TRY(TESS_NEW(fsdp->place.mem, 4 * n, "matrices", &p->parts));
     p->part_at = p->parts + n;
     p->rows = p->part_at + n;
     p->row_at = p->rows + n;

@@ -6,6 +6,7 @@
  * only if they are not finite. So the norm is not finite whenever a value on any rank is not finite. */
 #include "base/mem/dry_mem.h"
 #include "parallel/fsdp/fsdp_impl.h"
+#include "base/mem/scoped.h"
 
 #include <math.h>
 
@@ -105,7 +106,7 @@ static tess_status add_fetched(const tess_fsdp *fsdp, const double *sums, tess_e
 static tess_status add_whole_rows(tess_fsdp *fsdp, tess_exact_sum *sum)
 {
     int64_t n;
-    double *sums;
+    TESS_AUTO(tess_mem_drop) double *sums = NULL;
     TESS_TRY(enqueue_rows(fsdp, NULL, &n));
     if (fsdp->row_sums == NULL)
         TESS_TRY(tess_device_alloc(fsdp->place.device, TESS_POOL_GRADS, (size_t)n * sizeof(double), "squares of rows",
@@ -113,18 +114,15 @@ static tess_status add_whole_rows(tess_fsdp *fsdp, tess_exact_sum *sum)
     TESS_TRY(enqueue_rows(fsdp, fsdp->row_sums, &n));
     TESS_TRY(tess_mem_alloc_array(fsdp->place.mem, TESS_POOL_GRADS, (size_t)n, sizeof(double), "squares of rows",
                                   (void **)&sums));
-    tess_status status = tess_fetch(fsdp->place.stream, sums, fsdp->row_sums, (size_t)n * sizeof(double));
-    if (status == TESS_OK)
-        status = add_fetched(fsdp, sums, sum);
-    tess_mem_free(fsdp->place.mem, sums);
-    return status;
+    TESS_TRY(tess_fetch(fsdp->place.stream, sums, fsdp->row_sums, (size_t)n * sizeof(double)));
+    return add_fetched(fsdp, sums, sum);
 }
 
 /* Ranks assemble such rows on the host. */
 static tess_status add_cut_rows(tess_fsdp *fsdp, int index, const tess_fsdp_param *p, tess_exact_sum *sum)
 {
     const float *rows;
-    float *seen;
+    TESS_AUTO(tess_mem_drop) float *seen = NULL;
     TESS_TRY(tess_fsdp_gradient_wait(fsdp->params[index].unit, TESS_PAGE_READ));
     TESS_TRY(cut_rows_of(fsdp, index, &rows));
     size_t n = rows != NULL ? (size_t)(p->primary.size[0] * p->row) : 0;
@@ -134,7 +132,6 @@ static tess_status add_cut_rows(tess_fsdp *fsdp, int index, const tess_fsdp_para
     if (status == TESS_OK)
         status = tess_fsdp_add_cut_rows(fsdp, p, seen, sum);
     tess_fsdp_gradient_release(fsdp->params[index].unit);
-    tess_mem_free(fsdp->place.mem, seen);
     return status;
 }
 

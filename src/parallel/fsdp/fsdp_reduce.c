@@ -303,7 +303,7 @@ static tess_status gather_gradient(tess_unit *unit)
 
 tess_status tess_fsdp_reduce_total(tess_unit *unit)
 {
-    unit->total = tess_fsdp_sums_total(&unit->sums);
+    unit->total = tess_leaf_total(&unit->sums.counter, unit->sums.steps, &unit->sums.n_steps);
     TESS_TRY(add_rest(unit));
     return tess_fsdp_gathers_gradient(unit->family) ? gather_gradient(unit) : TESS_OK;
 }

@@ -80,11 +80,6 @@ void tess_fsdp_sums_place(tess_fsdp_sums *sums, float *leaf)
     tess_leaf_place(&sums->counter, leaf, sums->steps, &sums->n_steps);
 }
 
-float *tess_fsdp_sums_total(tess_fsdp_sums *sums)
-{
-    return tess_leaf_total(&sums->counter, sums->steps, &sums->n_steps);
-}
-
 tess_status tess_fsdp_sums_add(tess_fsdp_sums *sums, tess_stream *stream)
 {
     for (int i = sums->n_sent; i < sums->n_steps; i++) {

@@ -3,6 +3,7 @@
  * which window. Units of one size class use scratch memory in turn; two blocks are needed at the same time if a unit
  * keeps its own (a tied embedding). */
 #include "parallel/fsdp/fsdp_impl.h"
+#include "base/mem/scoped.h"
 
 /* Adds memory to a list, in which this rank alone writes and, unless it is scratch memory, peers read. */
 static tess_status create(tess_unit *unit, bool is_scratch, size_t elements, tess_fsdp_window **list)
@@ -11,7 +12,7 @@ static tess_status create(tess_unit *unit, bool is_scratch, size_t elements, tes
     const tess_wire_form *form = fsdp->reduce_form;
     const tess_pool pool = is_scratch ? TESS_POOL_GRADS : TESS_POOL_COMM;
     tess_fsdp_window *window = NULL;
-    TESS_TRY(tess_mem_alloc(fsdp->place.mem, TESS_POOL_MISC, sizeof(*window), "window", (void **)&window));
+    TESS_TRY(TESS_NEW(fsdp->place.mem, 1, "window", &window));
     *window = (tess_fsdp_window){.next = *list, .size_class = unit->layout.window_class};
     tess_status status = TESS_OK;
     if (is_scratch || form->moves != TESS_F32)

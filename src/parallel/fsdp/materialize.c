@@ -4,6 +4,7 @@
 #include "base/core/rng.h"
 #include "base/mem/named.h"
 #include "comm/agree.h"
+#include "base/mem/scoped.h"
 
 static uint64_t hash_layout(const tess_fsdp *fsdp)
 {
@@ -36,15 +37,13 @@ static uint64_t hash_layout(const tess_fsdp *fsdp)
 /* Gathers the hashes, so that the message can name the odd rank. */
 static tess_status agree_on_layout(const tess_fsdp *fsdp)
 {
-    uint64_t mine = hash_layout(fsdp), *hashes;
+    uint64_t mine = hash_layout(fsdp);
+    TESS_AUTO(tess_mem_drop) uint64_t *hashes = NULL;
     int n = tess_team_size(fsdp->topology.model_team), odd = 0;
-    TESS_TRY(tess_mem_alloc_array(fsdp->place.mem, TESS_POOL_MISC, (size_t)n, sizeof(*hashes),
-                                  "hashes of all ranks' parameters", (void **)&hashes));
-    tess_status status = tess_all_gather(fsdp->topology.model_team, &mine, hashes, 1, TESS_I64, NULL);
+    TESS_TRY(TESS_NEW(fsdp->place.mem, n, "hashes of all ranks' parameters", &hashes));
+    TESS_TRY(tess_all_gather(fsdp->topology.model_team, &mine, hashes, 1, TESS_I64, NULL));
     for (int r = 1; r < n && odd == 0; r++)
         odd = hashes[r] != hashes[0] ? r : 0;
-    tess_mem_free(fsdp->place.mem, hashes);
-    TESS_TRY(status);
     TESS_CHECK(
         odd == 0, TESS_E_MISMATCH,
         "materialize: rank %d describes other parameters, units or policies than rank %d; all ranks must add the same "

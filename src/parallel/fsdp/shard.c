@@ -1,6 +1,7 @@
 /* Shards: the box of each parameter that this rank holds, for optimizers, checkpoints and norms. */
 #include "optim/optim_home.h"
 #include "parallel/fsdp/fsdp_impl.h"
+#include "base/mem/scoped.h"
 
 int tess_fsdp_shards(const tess_fsdp *fsdp)
 {
@@ -75,8 +76,7 @@ static tess_span span_of(const tess_shard *shard)
 tess_status tess_fsdp_spans(tess_fsdp *fsdp, const tess_span **spans)
 {
     if (fsdp->spans == NULL)
-        TESS_TRY(tess_mem_alloc_array(fsdp->place.mem, TESS_POOL_MISC, (size_t)fsdp->n_params, sizeof(tess_span),
-                                      "spans", (void **)&fsdp->spans));
+        TESS_TRY(TESS_PART(fsdp, fsdp->n_params, "spans", &fsdp->spans));
     for (int i = 0; i < fsdp->n_params; i++) {
         tess_shard shard;
         TESS_TRY(tess_fsdp_shard_in_place(fsdp, i, &shard));

@@ -21,6 +21,7 @@
  * rank has its own copies. On a device a slot is safe as soon as no hook holds it, because the stream's order puts a
  * rewrite after all readers. */
 #include "parallel/fsdp/fsdp_impl.h"
+#include "base/mem/scoped.h"
 
 static bool is_safe(const tess_fsdp_family *family, const tess_fsdp_slot *slot)
 {
@@ -61,20 +62,15 @@ static tess_status make_safe(tess_fsdp_family *family, tess_fsdp_slot *slot)
 
 static tess_status create_slot(tess_fsdp_family *family, const tess_unit *unit, tess_fsdp_slot **out)
 {
-    tess_fsdp_slot *slot = NULL;
+    TESS_AUTO(tess_mem_drop) tess_fsdp_slot *slot = NULL;
     /* A rotating slot is large enough for every unit of its class. */
     size_t bytes = family->facts.persistent ? unit->layout.full_bytes
                                             : tess_fsdp_copies_of(unit->fsdp, unit->layout.full_class).largest;
-    TESS_TRY(tess_mem_alloc(family->fsdp->place.mem, TESS_POOL_MISC, sizeof(*slot), "slot", (void **)&slot));
+    TESS_TRY(TESS_NEW(family->fsdp->place.mem, 1, "slot", &slot));
     *slot = (tess_fsdp_slot){.bytes = bytes, .size_class = unit->layout.full_class};
-    tess_status status = tess_fsdp_copy_alloc(family, slot->bytes, &slot->data);
-    if (status != TESS_OK) {
-        tess_mem_free(family->fsdp->place.mem, slot);
-        return status;
-    }
+    TESS_TRY(tess_fsdp_copy_alloc(family, slot->bytes, &slot->data));
     slot->next = family->slots;
-    family->slots = slot;
-    *out = slot;
+    *out = family->slots = TESS_GIVE(slot);
     return TESS_OK;
 }
 

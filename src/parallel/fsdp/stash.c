@@ -7,6 +7,7 @@
 #include "comm/device_windows.h"
 #include "comm/split.h"
 #include "parallel/fsdp/fsdp_impl.h"
+#include "base/mem/scoped.h"
 
 enum { LINE = 64 }; /* bytes; gathered copies end with whole ones */
 
@@ -63,8 +64,7 @@ void tess_fsdp_stashes_free(tess_fsdp *fsdp)
         if (fsdp->place.device != NULL && unit->stash.bytes != NULL)
             tess_device_window_free(unit->family->teams.group_team, unit->stash.bytes);
         else
-            tess_mem_free(fsdp->place.mem, unit->stash.bytes);
-        unit->stash.bytes = NULL;
+            tess_mem_drop(&unit->stash.bytes);
         unit->stash.fresh = false;
     }
     for (int i = 0; i < fsdp->n_families; i++)

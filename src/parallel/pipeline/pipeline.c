@@ -130,10 +130,6 @@ bool tess_pipeline_crosses(const tess_pipeline_schedule *s, int stage)
 
 void tess_pipeline_free(tess_pipeline_schedule *s)
 {
-    for (int r = 0; s->lists != NULL && r < s->ranks; r++) {
-        tess_mem_free(s->mem, s->lists[r].actions);
-        tess_mem_free(s->mem, s->lists[r].slots);
-    }
-    tess_mem_free(s->mem, s->lists);
+    tess_mem_drop(&s->lists);
     *s = (tess_pipeline_schedule){0};
 }

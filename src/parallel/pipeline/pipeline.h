@@ -143,9 +143,8 @@ typedef struct tess_pipeline_time {
 } tess_pipeline_time;
 
 typedef struct tess_pipeline_report {
-    tess_mem *mem;
     double makespan, bubble;    /* bubble: idle share of all ranks' time, 0 .. 1 */
-    double *busy, *idle;        /* (ranks) busy time, and the idle share of the makespan */
+    double *busy, *idle;        /* (ranks) busy time, which owns the other arrays, and the idle share of the makespan */
     int *in_flight;             /* (ranks) largest number of micro-batches held at the same time */
     int *slots;                 /* (ranks, chunks) the same for each chunk */
     int buffers;                /* largest number of messages queued between two stages, in one direction */

@@ -92,8 +92,8 @@ static tess_status build_list(const tess_pipeline_schedule *s, const pipeline_cs
         TESS_TRY(pipeline_csv_row(csv, rank, &o));
     else
         pipeline_order_fill(&o, rank);
-    TESS_TRY(TESS_NEW(s->mem, s->chunks, "slots of a pipeline", &list->slots));
-    TESS_TRY(TESS_NEW(s->mem, most, "actions of a pipeline", &list->actions));
+    TESS_TRY(TESS_PART(s->lists, s->chunks, "slots of a pipeline", &list->slots));
+    TESS_TRY(TESS_PART(s->lists, most, "actions of a pipeline", &list->actions));
     for (int i = 0; i < o.n; i++)
         add_with_messages(s, rank, order[i], list);
     assign_slots(s, list, map);
@@ -108,27 +108,21 @@ tess_status pipeline_build_from(tess_mem *mem, const pipeline_csv *csv, const te
     const int ranks = shape->ranks, chunks = shape->chunks, micros = shape->micros;
     *schedule = (tess_pipeline_schedule){0};
     TESS_TRY(tess_pipeline_allows(shape->kind, ranks, chunks, micros));
-    tess_pipeline_schedule s = {mem, shape->kind, ranks, chunks, micros, NULL, 0};
+    TESS_AUTO(tess_pipeline_free) tess_pipeline_schedule s = {mem, shape->kind, ranks, chunks, micros, NULL, 0};
+    TESS_AUTO(tess_scope_end) tess_scope own = {.mem = mem};
     size_t all = (size_t)chunks * (size_t)micros;
-    tess_pipeline_action *order = NULL;
+    tess_pipeline_action *order;
     slot_map map = {0};
-    tess_status status;
-    TESS_GOTO(TESS_NEW(mem, ranks, "lists of a pipeline", &s.lists), freed);
-    TESS_GOTO(TESS_NEW(mem, 3 * all, "order of a pipeline", &order), freed);
-    TESS_GOTO(TESS_NEW(mem, 2 * all, "slots of a pipeline", &map.uses), freed);
-    TESS_GOTO(TESS_NEW(mem, all, "slots of a pipeline", &map.taken), freed);
+    TESS_TRY(TESS_NEW(mem, ranks, "lists of a pipeline", &s.lists));
+    TESS_TRY(TESS_NEW_IN(&own, 3 * all, "order of a pipeline", &order));
+    TESS_TRY(TESS_NEW_IN(&own, 2 * all, "slots of a pipeline", &map.uses));
+    TESS_TRY(TESS_NEW_IN(&own, all, "slots of a pipeline", &map.taken));
     map.slot = map.uses + all;
-    for (int r = 0; r < ranks && status == TESS_OK; r++)
-        status = build_list(&s, csv, r, order, &map);
-freed:
-    tess_mem_free(mem, order);
-    tess_mem_free(mem, map.uses);
-    tess_mem_free(mem, map.taken);
-    if (status == TESS_OK)
-        *schedule = s;
-    else
-        tess_pipeline_free(&s);
-    return status;
+    for (int r = 0; r < ranks; r++)
+        TESS_TRY(build_list(&s, csv, r, order, &map));
+    *schedule = s;
+    s.lists = NULL;
+    return TESS_OK;
 }
 
 tess_status tess_pipeline_build(tess_mem *mem, tess_pipeline_kind kind, int ranks, int chunks, int micros,

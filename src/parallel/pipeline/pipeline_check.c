@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "parallel/pipeline/pipeline_check_impl.h"
+#include "base/mem/scoped.h"
 
 static tess_status check_costs(const tess_pipeline_schedule *s, const tess_pipeline_costs *costs)
 {
@@ -31,22 +32,18 @@ static tess_status check_costs(const tess_pipeline_schedule *s, const tess_pipel
     return TESS_OK;
 }
 
-static tess_status alloc(tess_mem *mem, size_t n, size_t size, void **out)
-{
-    return tess_mem_alloc_array(mem, TESS_POOL_MISC, n, size, "report of a pipeline", out);
-}
-
 tess_status tess_pipeline_report_create(const tess_pipeline_schedule *s, tess_pipeline_report *report)
 {
+    static const char what[] = "report of a pipeline";
     const size_t ranks = (size_t)s->ranks;
     size_t n = 0;
-    *report = (tess_pipeline_report){.mem = s->mem};
+    *report = (tess_pipeline_report){.busy = NULL};
     for (size_t r = 0; r < ranks; r++)
         n += (size_t)s->lists[r].n;
-    TESS_TRY(alloc(s->mem, 2 * ranks, sizeof(double), (void **)&report->busy));
-    TESS_TRY(alloc(s->mem, ranks * (1 + (size_t)s->chunks), sizeof(int), (void **)&report->in_flight));
-    TESS_TRY(alloc(s->mem, ranks, sizeof(report->times[0]), (void **)&report->times));
-    TESS_TRY(alloc(s->mem, n, sizeof(report->all_times[0]), (void **)&report->all_times));
+    TESS_TRY(TESS_NEW(s->mem, 2 * ranks, what, &report->busy));
+    TESS_TRY(TESS_PART(report->busy, ranks * (1 + (size_t)s->chunks), what, &report->in_flight));
+    TESS_TRY(TESS_PART(report->busy, ranks, what, &report->times));
+    TESS_TRY(TESS_PART(report->busy, n, what, &report->all_times));
     report->idle = report->busy + ranks;
     report->slots = report->in_flight + ranks;
     n = 0;
@@ -59,30 +56,26 @@ tess_status tess_pipeline_report_create(const tess_pipeline_schedule *s, tess_pi
 
 void tess_pipeline_report_free(tess_pipeline_report *report)
 {
-    tess_mem_free(report->mem, report->busy);
-    tess_mem_free(report->mem, report->in_flight);
-    tess_mem_free(report->mem, report->times);
-    tess_mem_free(report->mem, report->all_times);
+    tess_mem_drop(&report->busy);
     *report = (tess_pipeline_report){0};
 }
 
 tess_status tess_pipeline_check(const tess_pipeline_schedule *s, const tess_pipeline_costs *costs,
                                 tess_pipeline_report *report)
 {
-    tess_pipeline_report own = {.mem = s->mem};
-    int *work = NULL;
-    tess_status status;
-    TESS_GOTO(check_costs(s, costs), freed);
-    TESS_GOTO(tess_pipeline_report_create(s, &own), freed);
-    TESS_GOTO(alloc(s->mem, pipeline_list_work(s), sizeof(int), (void **)&work), freed);
-    for (int r = 0; r < s->ranks; r++)
-        TESS_GOTO(pipeline_check_list(s, r, work, &own), freed);
-    TESS_GOTO(pipeline_simulate(s, costs, &own), freed);
-freed:
-    tess_mem_free(s->mem, work);
-    if (status != TESS_OK || report == NULL)
-        tess_pipeline_report_free(&own);
+    TESS_AUTO(tess_pipeline_report_free) tess_pipeline_report own = {.busy = NULL};
+    TESS_AUTO(tess_mem_drop) int *work = NULL;
     if (report != NULL)
         *report = own;
-    return status;
+    TESS_TRY(check_costs(s, costs));
+    TESS_TRY(tess_pipeline_report_create(s, &own));
+    TESS_TRY(TESS_NEW(s->mem, pipeline_list_work(s), "report of a pipeline", &work));
+    for (int r = 0; r < s->ranks; r++)
+        TESS_TRY(pipeline_check_list(s, r, work, &own));
+    TESS_TRY(pipeline_simulate(s, costs, &own));
+    if (report != NULL) {
+        *report = own;
+        own.busy = NULL;
+    }
+    return TESS_OK;
 }

@@ -36,11 +36,9 @@ tess_status tess_pipeline_parse_csv(tess_mem *mem, const char *text, size_t size
 tess_status tess_pipeline_load_csv(tess_mem *mem, const char *path, const tess_pipeline_schedule *shape,
                                    tess_pipeline_schedule *schedule)
 {
-    char *text;
+    TESS_AUTO(tess_mem_drop) char *text = NULL;
     size_t size;
     *schedule = (tess_pipeline_schedule){0};
     TESS_TRY(tess_os_read(mem, path, MOST_BYTES, &text, &size));
-    const tess_status status = tess_pipeline_parse_csv(mem, text, size, path, shape, schedule);
-    tess_mem_free(mem, text);
-    return status;
+    return tess_pipeline_parse_csv(mem, text, size, path, shape, schedule);
 }

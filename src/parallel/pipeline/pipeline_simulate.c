@@ -5,6 +5,7 @@
 
 #include "base/mem/scoped.h"
 #include "parallel/pipeline/pipeline_check_impl.h"
+#include "base/mem/scoped.h"
 
 typedef struct queued_message {
     int micro, index; /* index of the SEND in its rank's list */
@@ -198,31 +199,22 @@ static void sum_up(const simulation *sim)
     }
 }
 
-static tess_status alloc(tess_mem *mem, size_t n, size_t size, void **out)
-{
-    return tess_mem_alloc_array(mem, TESS_POOL_MISC, n, size, "simulation of a pipeline", out);
-}
-
 tess_status pipeline_simulate(const tess_pipeline_schedule *s, const tess_pipeline_costs *costs,
                               tess_pipeline_report *report)
 {
     simulation sim = {.s = s, .costs = costs, .report = report};
     const size_t n_queues = 2 * (size_t)s->ranks * (size_t)s->chunks;
-    tess_status status;
-    TESS_GOTO(alloc(s->mem, n_queues, sizeof(sim.queues[0]), (void **)&sim.queues), freed);
-    TESS_GOTO(alloc(s->mem, n_queues * (size_t)s->micros, sizeof(queued_message), (void **)&sim.messages), freed);
-    TESS_GOTO(alloc(s->mem, (size_t)s->ranks, sizeof(int), (void **)&sim.next), freed);
-    TESS_GOTO(alloc(s->mem, (size_t)s->ranks, sizeof(double), (void **)&sim.clock), freed);
+    static const char what[] = "simulation of a pipeline";
+    TESS_AUTO(tess_scope_end) tess_scope own = {.mem = s->mem};
+    TESS_TRY(TESS_NEW_IN(&own, n_queues, what, &sim.queues));
+    TESS_TRY(TESS_NEW_IN(&own, n_queues * (size_t)s->micros, what, &sim.messages));
+    TESS_TRY(TESS_NEW_IN(&own, s->ranks, what, &sim.next));
+    TESS_TRY(TESS_NEW_IN(&own, s->ranks, what, &sim.clock));
     for (size_t q = 0; q < n_queues; q++)
         sim.queues[q].messages = sim.messages + q * (size_t)s->micros;
-    TESS_GOTO(run(&sim), freed);
+    TESS_TRY(run(&sim));
     sum_up(&sim);
-freed:
-    tess_mem_free(s->mem, sim.queues);
-    tess_mem_free(s->mem, sim.messages);
-    tess_mem_free(s->mem, sim.next);
-    tess_mem_free(s->mem, sim.clock);
-    return status;
+    return TESS_OK;
 }
 
 /* ---- Messages that may be unread ---- */

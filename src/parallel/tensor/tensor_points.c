@@ -62,7 +62,7 @@ tess_status tess_tensor_create(tess_mem *mem, tess_team *team, tess_stream *stre
     *out = NULL;
     TESS_TRY(TESS_NEW(mem, 1, "points", &t));
     *t = (tess_tensor){.mem = mem, .team = team, .rank = tess_team_rank(team), .degree = degree};
-    TESS_TRY(TESS_NEW(mem, 2 * (size_t)degree, "points", &t->boxes));
+    TESS_TRY(TESS_PART(t, 2 * (size_t)degree, "points", &t->boxes));
     TESS_TRY(tess_box_room_create(team, stream, most, &t->room));
     *out = TESS_GIVE(t);
     return TESS_OK;
@@ -74,7 +74,5 @@ void tess_tensor_destroy(tess_tensor **handle)
     if (t == NULL)
         return;
     tess_box_room_destroy(&t->room);
-    tess_mem_free(t->mem, t->boxes);
-    tess_mem_free(t->mem, t);
-    *handle = NULL;
+    tess_mem_drop(handle);
 }

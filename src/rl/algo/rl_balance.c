@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/core/heap.h"
+#include "base/mem/scoped.h"
 
 /* The item at the top of a heap is the one that comes first: larger key, then lower number. */
 typedef struct heap_item {
@@ -60,9 +61,9 @@ tess_status tess_balance_lpt(tess_mem *mem, const int64_t *cost, int64_t n, int3
                              int64_t *total)
 {
     TESS_TRY(check_costs(cost, n, n_bins));
-    heap_item *items; /* (n) items by cost, then (n_bins) bins by room: a bin's key is minus its sum */
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n + (size_t)n_bins, sizeof(*items), "items to balance",
-                                  (void **)&items));
+    TESS_AUTO(tess_mem_drop)
+    heap_item *items = NULL; /* (n) items by cost, then (n_bins) bins by room: a bin's key is minus its sum */
+    TESS_TRY(TESS_NEW(mem, n + (size_t)n_bins, "items to balance", &items));
     heap_item *bins = items + n;
     for (int64_t i = 0; i < n; i++)
         items[i] = (heap_item){cost[i], (int32_t)i};
@@ -76,7 +77,6 @@ tess_status tess_balance_lpt(tess_mem *mem, const int64_t *cost, int64_t n, int3
         sink(bins, n_bins, 0);
     }
     add_up(cost, n, bin, n_bins, total);
-    tess_mem_free(mem, items);
     return TESS_OK;
 }
 
@@ -138,25 +138,19 @@ tess_status tess_balance_differencing(tess_mem *mem, const int64_t *cost, int64_
                                       int64_t *total)
 {
     TESS_TRY(check_costs(cost, n, n_bins));
-    item_set *sets = NULL;
-    heap_item *heap = NULL;
-    int32_t *next = NULL;
+    TESS_AUTO(tess_mem_drop) item_set *sets = NULL;
+    TESS_AUTO(tess_mem_drop) heap_item *heap = NULL;
+    TESS_AUTO(tess_mem_drop) int32_t *next = NULL;
     size_t count = (size_t)n, n_sets;
     TESS_CHECK(!__builtin_mul_overflow(count, (size_t)n_bins, &n_sets), TESS_E_NOMEM, "balance: too many items");
-    tess_status status;
-    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, n_sets, sizeof(*sets), "partitions", (void **)&sets), done);
-    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, count, sizeof(*heap), "items to balance", (void **)&heap),
-              done);
-    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, count, sizeof(*next), "items of a set", (void **)&next), done);
+    TESS_TRY(TESS_NEW(mem, n_sets, "partitions", &sets));
+    TESS_TRY(TESS_NEW(mem, count, "items to balance", &heap));
+    TESS_TRY(TESS_NEW(mem, count, "items of a set", &next));
     const item_set *best = n > 0 ? sets + (int64_t)difference(cost, n, n_bins, sets, heap, next) * n_bins : NULL;
     for (int32_t b = 0; best != NULL && b < n_bins; b++) {
         for (int32_t i = best[b].head; i >= 0; i = next[i])
             bin[i] = b;
     }
     add_up(cost, n, bin, n_bins, total);
-done:
-    tess_mem_free(mem, next);
-    tess_mem_free(mem, heap);
-    tess_mem_free(mem, sets);
-    return status;
+    return TESS_OK;
 }

@@ -14,18 +14,6 @@ double tess_safe_exp(double x)
     return exp(clamp(x, -largest_exponent, largest_exponent));
 }
 
-double tess_log_sum_exp(const double *x, int64_t n)
-{
-    double top = x[0], sum = 0;
-    for (int64_t i = 1; i < n; i++)
-        top = x[i] > top ? x[i] : top;
-    if (isinf(top))
-        return top; /* inf - inf would be NaN */
-    for (int64_t i = 0; i < n; i++)
-        sum += exp(x[i] - top);
-    return top + log(sum);
-}
-
 double tess_kl_estimate(tess_kl_kind kind, double d, double *slope)
 {
     double held = clamp(d, -largest_exponent, largest_exponent);

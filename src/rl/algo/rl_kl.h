@@ -13,8 +13,6 @@ typedef enum tess_kl_kind { TESS_KL_K1, TESS_KL_K2, TESS_KL_K3 } tess_kl_kind;
 
 /* Returns e^x with x clamped to +-20, so that no ratio of probabilities, and no product with it, overflows. */
 double tess_safe_exp(double x);
-/* Returns log sum_i e^x[i] without overflow; n >= 1. */
-double tess_log_sum_exp(const double *x, int64_t n);
 
 /* Returns the estimate, and sets *slope to its derivative by log p. In k3's exponential d is clamped to +-20. */
 double tess_kl_estimate(tess_kl_kind kind, double d, double *slope);

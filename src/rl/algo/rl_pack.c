@@ -1,5 +1,6 @@
 /* Packs sequences of different lengths into bins of limited tokens, so that bins cost about the same. */
 #include "rl/algo/rl_balance.h"
+#include "base/mem/scoped.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -71,28 +72,13 @@ typedef struct pack_items {
     int64_t n;
 } pack_items;
 
-static tess_status alloc_items(tess_mem *mem, int64_t n, pack_items *items)
+static tess_status alloc_items(tess_scope *own, int64_t n, pack_items *items)
 {
-    const struct {
-        void **at;
-        size_t size;
-    } arrays[] = {{(void **)&items->length, sizeof(int64_t)},
-                  {(void **)&items->cost, sizeof(int64_t)},
-                  {(void **)&items->bin, sizeof(int32_t)},
-                  {(void **)&items->filled, sizeof(int64_t)}};
     items->n = n;
-    for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
-        TESS_TRY(
-            tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n, arrays[i].size, "items to balance", arrays[i].at));
-    return TESS_OK;
-}
-
-static void free_items(tess_mem *mem, pack_items *items)
-{
-    tess_mem_free(mem, items->length);
-    tess_mem_free(mem, items->cost);
-    tess_mem_free(mem, items->bin);
-    tess_mem_free(mem, items->filled);
+    TESS_TRY(TESS_NEW_IN(own, n, "items to balance", &items->length));
+    TESS_TRY(TESS_NEW_IN(own, n, "items to balance", &items->cost));
+    TESS_TRY(TESS_NEW_IN(own, n, "items to balance", &items->bin));
+    return TESS_NEW_IN(own, n, "items to balance", &items->filled);
 }
 
 static bool fits(const pack_items *items, int64_t max_tokens, int32_t n_bins)
@@ -120,22 +106,20 @@ static tess_status find_balance(tess_mem *mem, tess_balance_fn balance, const pa
 tess_status tess_pack_balanced(tess_mem *mem, tess_balance_fn balance, const int64_t *lengths, const int64_t *cost,
                                int64_t n, int64_t max_tokens, int together, int32_t *bin, int32_t *n_bins)
 {
+    TESS_AUTO(tess_scope_end) tess_scope own = {.mem = mem};
     pack_items items = {.length = NULL};
     TESS_TRY(tess_pack_first_fit(lengths, n, max_tokens, together, bin, n_bins));
     if (n == 0)
         return TESS_OK;
-    tess_status status;
-    TESS_GOTO(alloc_items(mem, n / together, &items), allocated);
+    TESS_TRY(alloc_items(&own, n / together, &items));
     for (int64_t i = 0; i < items.n; i++) {
         items.length[i] = sum_of(lengths, i * together, together);
         items.cost[i] = sum_of(cost, i * together, together);
     }
-    TESS_GOTO(find_balance(mem, balance, &items, max_tokens, n_bins), allocated);
+    TESS_TRY(find_balance(mem, balance, &items, max_tokens, n_bins));
     for (int64_t i = 0; i < n; i++)
         bin[i] = items.bin[i / together];
-allocated:
-    free_items(mem, &items);
-    return status;
+    return TESS_OK;
 }
 
 /* ---- Costs ---- */
@@ -159,14 +143,10 @@ static int by_cost(const void *x, const void *y)
 
 tess_status tess_pack_by_cost(tess_mem *mem, const int64_t *cost, int64_t n, int32_t *bin, int32_t n_bins)
 {
-    pack_cost *bins = NULL;
-    int32_t *number = NULL;
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n_bins, sizeof(*bins), "costs of micro-batches",
-                                  (void **)&bins));
-    tess_status status;
-    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n_bins, sizeof(*number), "order of micro-batches",
-                                   (void **)&number),
-              bins);
+    TESS_AUTO(tess_mem_drop) pack_cost *bins = NULL;
+    TESS_AUTO(tess_mem_drop) int32_t *number = NULL;
+    TESS_TRY(TESS_NEW(mem, n_bins, "costs of micro-batches", &bins));
+    TESS_TRY(TESS_NEW(mem, n_bins, "order of micro-batches", &number));
     for (int32_t b = 0; b < n_bins; b++)
         bins[b].bin = b;
     for (int64_t i = 0; i < n; i++)
@@ -176,8 +156,5 @@ tess_status tess_pack_by_cost(tess_mem *mem, const int64_t *cost, int64_t n, int
         number[bins[b].bin] = b;
     for (int64_t i = 0; i < n; i++)
         bin[i] = number[bin[i]];
-    tess_mem_free(mem, number);
-bins:
-    tess_mem_free(mem, bins);
-    return status;
+    return TESS_OK;
 }

@@ -5,9 +5,9 @@
 #include "base/mem/dry_mem.h"
 #include "comm/agree.h"
 #include "tessera/comm.h"
+#include "base/mem/scoped.h"
 
 struct tess_critic {
-    tess_mem *mem;
     tess_config config; /* the policy's configuration, with the critic's own settings */
     tess_engine *engine;
     char (*names)[TESS_PARAM_NAME_SIZE + 8];
@@ -94,7 +94,7 @@ static tess_status configure(tess_critic *c, const tess_engine *policy, const te
 static tess_status name_tensors(tess_critic *c)
 {
     int n = tess_model_n_params(c->engine->whole);
-    TESS_TRY(tess_mem_alloc_array(c->mem, TESS_POOL_MISC, (size_t)n, sizeof(*c->names), "critic", (void **)&c->names));
+    TESS_TRY(TESS_PART(c, n, "critic", &c->names));
     for (int i = 0; i < n; i++)
         snprintf(c->names[i], sizeof(c->names[i]), "critic.%s", tess_model_param(c->engine->whole, i)->name);
     return TESS_OK;
@@ -111,13 +111,12 @@ static tess_status build(tess_critic *c, const tess_engine *policy, const tess_m
 tess_status tess_critic_create(tess_engine *policy, const tess_critic_options *o, const tess_reporter *reporter,
                                tess_critic **out)
 {
-    tess_critic *c;
+    TESS_AUTO(tess_critic_destroy) tess_critic *c = NULL;
     tess_model_config config;
     critic_source source = {.model = NULL};
     *out = NULL;
     TESS_TRY(check(o));
-    TESS_TRY(tess_mem_alloc(policy->mem, TESS_POOL_MISC, sizeof(*c), "critic", (void **)&c));
-    c->mem = policy->mem;
+    TESS_TRY(TESS_NEW(policy->mem, 1, "critic", &c));
     tess_status status = configure(c, policy, o);
     if (status == TESS_OK)
         status = open_source(policy, o, reporter, &config, &source);
@@ -125,11 +124,8 @@ tess_status tess_critic_create(tess_engine *policy, const tess_critic_options *o
     if (status == TESS_OK)
         status = build(c, policy, &config, &source);
     close_source(&source);
-    if (status != TESS_OK) {
-        tess_critic_destroy(&c);
-        return tess_fail_context(status, "critic");
-    }
-    *out = c;
+    TESS_TRY_CTX(status, "critic");
+    *out = TESS_GIVE(c);
     return TESS_OK;
 }
 
@@ -140,9 +136,7 @@ void tess_critic_destroy(tess_critic **handle)
         return;
     tess_engine_destroy(&c->engine);
     tess_config_free(&c->config);
-    tess_mem_free(c->mem, c->names);
-    tess_mem_free(c->mem, c);
-    *handle = NULL;
+    tess_mem_drop(handle);
 }
 
 /* ---- Values and steps ---- */

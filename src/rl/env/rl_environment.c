@@ -11,7 +11,6 @@
 #include "rl/reward/grader_worker.h"
 
 struct tess_rl_environment {
-    tess_mem *mem;
     grader_command command;
     grader_worker worker;
     char program[TESS_TEXT_SIZE]; /* name used in messages */
@@ -21,20 +20,15 @@ struct tess_rl_environment {
 tess_status tess_rl_environment_create(tess_mem *mem, const tess_text_list *command, const tess_reward_options *options,
                                        tess_rl_environment **out)
 {
-    tess_rl_environment *e;
+    TESS_AUTO(tess_rl_environment_destroy) tess_rl_environment *e = NULL;
     tess_reward_options o = *options;
     TESS_TRY(tess_reward_options_complete(&o));
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*e), "environment", (void **)&e));
-    *e = (tess_rl_environment){.mem = mem, .timeout_s = o.timeout_s, .start_s = o.start_s};
+    TESS_TRY(TESS_NEW(mem, 1, "environment", &e));
+    *e = (tess_rl_environment){.timeout_s = o.timeout_s, .start_s = o.start_s};
     snprintf(e->program, sizeof(e->program), "%s", command->item[0]);
-    tess_status status = grader_command_create(mem, command, &o, &e->command);
-    if (status == TESS_OK)
-        status = grader_worker_init(mem, (size_t)o.max_answer_bytes + 1, &e->worker);
-    if (status != TESS_OK) {
-        tess_rl_environment_destroy(&e);
-        return tess_fail_context(status, "rollout.env_command");
-    }
-    *out = e;
+    TESS_TRY_CTX(grader_command_create(tess_scope_of(e), command, &o, &e->command), "rollout.env_command");
+    TESS_TRY_CTX(grader_worker_init(mem, (size_t)o.max_answer_bytes + 1, &e->worker), "rollout.env_command");
+    *out = TESS_GIVE(e);
     return TESS_OK;
 }
 
@@ -44,10 +38,8 @@ void tess_rl_environment_destroy(tess_rl_environment **handle)
     if (e == NULL)
         return;
     if (e->worker.from != NULL)
-        grader_worker_free(e->mem, &e->worker);
-    grader_command_free(&e->command);
-    tess_mem_free(e->mem, e);
-    *handle = NULL;
+        grader_worker_free(&e->worker);
+    tess_mem_drop(handle);
 }
 
 tess_status tess_rl_environment_check(tess_rl_environment *e)
@@ -76,7 +68,7 @@ static tess_status write_turn(const tess_turn *turn, tess_buffer *to)
 static tess_status take_answer(const grader_worker *worker, size_t size, const tess_turn *turn,
                                tess_buffer *observation, bool *goes_on)
 {
-    json_t *answer;
+    json_auto_t *answer = NULL;
     TESS_TRY(tess_json_parse(worker->from, size, "its answer", true, &answer));
     const json_t *id = json_object_get(answer, "id"), *text = json_object_get(answer, "observation");
     tess_status status = TESS_OK;
@@ -90,7 +82,6 @@ static tess_status take_answer(const grader_worker *worker, size_t size, const t
     *goes_on = status == TESS_OK && json_is_string(text);
     if (*goes_on)
         status = tess_buffer_append(observation, json_string_value(text), json_string_length(text));
-    json_decref(answer);
     return status;
 }
 

@@ -7,6 +7,7 @@
 #include "comm/agree.h"
 #include "rl/rl_first_weights.h"
 #include "tessera/comm.h"
+#include "base/mem/scoped.h"
 
 static tess_status check_options(const tess_reference_options *o)
 {
@@ -115,20 +116,16 @@ static tess_status build(tess_reference *r, const char *path, const tess_reporte
 tess_status tess_reference_create(tess_engine *e, const tess_reference_options *options, const tess_reporter *reporter,
                                   tess_reference **out)
 {
-    tess_reference *r;
+    TESS_AUTO(tess_reference_destroy) tess_reference *r = NULL;
     *out = NULL;
     TESS_TRY(check_options(options));
-    TESS_TRY(tess_mem_alloc(e->mem, TESS_POOL_MISC, sizeof(*r), "reference", (void **)&r));
+    TESS_TRY(TESS_NEW(e->mem, 1, "reference", &r));
     *r = (tess_reference){.engine = e,
                           .update_interval = options->update_interval,
                           .ema = options->ema,
                           .dtype = tess_engine_activations(e->config).dtype};
-    tess_status status = build(r, options->path, reporter);
-    if (status != TESS_OK) {
-        tess_reference_destroy(&r);
-        return tess_fail_context(status, "reference");
-    }
-    *out = r;
+    TESS_TRY_CTX(build(r, options->path, reporter), "reference");
+    *out = TESS_GIVE(r);
     return TESS_OK;
 }
 
@@ -137,7 +134,6 @@ void tess_reference_destroy(tess_reference **handle)
     tess_reference *r = *handle;
     if (r == NULL)
         return;
-    tess_engine *e = r->engine;
     tess_executor_destroy(&r->executor);
     if (r->compute.device != NULL) {
         tess_device_free(r->compute.device, r->entropy);
@@ -145,13 +141,11 @@ void tess_reference_destroy(tess_reference **handle)
     }
     tess_staging_destroy(&r->compute.staging);
     if (r->of_host.self != NULL)
-        tess_static_hooks_free(e->mem, &r->of_host);
-    reference_follow_free(r);
+        tess_static_hooks_free(&r->of_host);
     reference_copy_free(r);
     tess_weights_close(&r->source.weights);
     tess_model_destroy(&r->own_model);
-    tess_mem_free(e->mem, r);
-    *handle = NULL;
+    tess_mem_drop(handle);
 }
 
 tess_status tess_reference_logprobs(tess_reference *r, const tess_batch *batch, float inv_temperature, float *logprob,

@@ -7,6 +7,7 @@
 #include "device/finite.h"
 #include "rl/reference/reference_impl.h"
 #include "tessera/comm.h"
+#include "base/mem/scoped.h"
 
 static int64_t count_of(const tess_reference *r, int i)
 {
@@ -41,10 +42,9 @@ static tess_status find_ranks(tess_reference *r)
 static tess_status place(tess_reference *r)
 {
     reference_copy *c = &r->copy;
-    tess_mem *mem = r->engine->mem;
     size_t n = (size_t)tess_model_n_params(r->model);
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(*c->w), "reference", (void **)&c->w));
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(*c->offset), "reference", (void **)&c->offset));
+    TESS_TRY(TESS_PART(r, n, "reference", &c->w));
+    TESS_TRY(TESS_PART(r, n, "reference", &c->offset));
     for (size_t i = 0; i < n; i++) {
         c->offset[i] = SIZE_MAX;
         if (r->update_interval == 0 && r->source.weights != NULL)
@@ -126,19 +126,17 @@ static int64_t longest_row(const tess_reference *r)
 
 static tess_status fill(tess_reference *r)
 {
-    float *floats;
+    TESS_AUTO(tess_mem_drop) float *floats = NULL;
     int64_t room = longest_row(r);
-    tess_status status = TESS_OK;
     TESS_TRY(tess_mem_alloc_array(r->engine->mem, TESS_POOL_MISC, (size_t)room, sizeof(float), "reference",
                                   (void **)&floats));
-    for (int i = 0; i < tess_model_n_params(r->model) && status == TESS_OK; i++) {
+    for (int i = 0; i < tess_model_n_params(r->model); i++) {
         if (r->copy.offset[i] == SIZE_MAX)
             check_rows(r, i);
         else
-            status = fill_rows(r, i, floats, room);
+            TESS_TRY(fill_rows(r, i, floats, room));
     }
-    tess_mem_free(r->engine->mem, floats);
-    return status;
+    return TESS_OK;
 }
 
 /* ---- Content that changes ---- */
@@ -182,12 +180,9 @@ tess_status reference_copy_create(tess_reference *r)
 
 void reference_copy_free(tess_reference *r)
 {
-    tess_mem *mem = r->engine->mem;
     if (r->engine->at.world == 1)
-        tess_mem_free(mem, r->copy.memory);
+        tess_mem_drop(&r->copy.memory);
     else if (r->copy.memory != NULL)
         tess_shared_free(r->engine->team, r->copy.memory);
     tess_team_destroy(&r->copy.leaders);
-    tess_mem_free(mem, r->copy.offset);
-    tess_mem_free(mem, r->copy.w);
 }

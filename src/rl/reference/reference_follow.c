@@ -8,6 +8,7 @@
 #include "comm/agree.h"
 #include "rl/reference/reference_impl.h"
 #include "tessera/comm.h"
+#include "base/mem/scoped.h"
 
 /* Returns the policy's shard of parameter i. */
 typedef struct own_rows {
@@ -27,31 +28,22 @@ static tess_status find_rows(const tess_reference *r, int i, own_rows *own)
 
 tess_status reference_follow_create(tess_reference *r)
 {
-    tess_mem *mem = r->engine->mem;
     int n = tess_model_n_params(r->model);
     own_rows own;
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n, sizeof(*r->rows), "reference", (void **)&r->rows));
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n, sizeof(*r->names), "reference", (void **)&r->names));
+    TESS_TRY(TESS_PART(r, n, "reference", &r->rows));
+    TESS_TRY(TESS_PART(r, n, "reference", &r->names));
     for (int i = 0; i < n; i++) {
         const char *name = tess_model_param(r->model, i)->name;
         const tess_shape shape = tess_shape_atleast_1d(&tess_model_param(r->model, i)->shape);
         snprintf(r->names[i], sizeof(r->names[i]), "reference.%s", name);
         TESS_TRY(find_rows(r, i, &own));
-        TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_PARAMS, (size_t)own.n, sizeof(float), "reference model",
-                                      (void **)&r->rows[i]));
-        if (own.n > 0 && !tess_mem_is_dry(mem))
+        TESS_TRY(tess_scope_alloc(tess_scope_of(r), TESS_POOL_PARAMS, (size_t)own.n, sizeof(float), "reference model",
+                                  (void **)&r->rows[i]));
+        if (own.n > 0 && !tess_mem_is_dry(r->engine->mem))
             TESS_TRY_CTX(r->source.fill(r->source.context, name, &shape, &own.shard.primary, r->rows[i]),
                          "parameter '%s'", name);
     }
     return TESS_OK;
-}
-
-void reference_follow_free(tess_reference *r)
-{
-    for (int i = 0; r->rows != NULL && i < tess_model_n_params(r->model); i++)
-        tess_mem_free(r->engine->mem, r->rows[i]);
-    tess_mem_free(r->engine->mem, r->rows);
-    tess_mem_free(r->engine->mem, r->names);
 }
 
 /* Finds a run of the elements of own->shard.primary (tess_flat_run_at). */
@@ -149,17 +141,15 @@ static tess_status add_all(tess_reference *r, drift_work *work, tess_exact_sum *
 
 tess_status tess_reference_drift(tess_reference *r, double *drift)
 {
-    drift_work *work;
+    TESS_AUTO(tess_mem_drop) drift_work *work = NULL;
     tess_exact_sum sum;
     tess_engine *e = r->engine;
     *drift = NAN;
     if (!r->is_alike)
         return TESS_OK;
     tess_exact_clear(&sum);
-    TESS_TRY(tess_mem_alloc(e->mem, TESS_POOL_MISC, sizeof(*work), "drift", (void **)&work));
-    tess_status status = add_all(r, work, &sum);
-    tess_mem_free(e->mem, work);
-    TESS_TRY(tess_team_agree(e->team, status));
+    TESS_TRY(TESS_NEW(e->mem, 1, "drift", &work));
+    TESS_TRY(tess_team_agree(e->team, add_all(r, work, &sum)));
     tess_exact_normalize(&sum);
     TESS_TRY(tess_all_reduce(e->team, sum.limb, sum.limb, TESS_EXACT_LIMBS, TESS_I64, TESS_SUM, NULL));
     tess_exact_normalize(&sum);

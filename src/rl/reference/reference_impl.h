@@ -59,6 +59,5 @@ tess_status reference_copy_rewrite(tess_reference *r, tess_status (*write)(tess_
 
 /* ---- reference_follow.c ---- */
 tess_status reference_follow_create(tess_reference *r);
-void reference_follow_free(tess_reference *r);
 
 #endif

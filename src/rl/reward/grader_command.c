@@ -94,8 +94,8 @@ static tess_status make_environment(grader_command *command, const tess_text_lis
         values[i] = i < N_PLAIN ? value_of(command, user, plain_variables[i]) : tess_variable_value_named(names[i]);
         size += values[i] != NULL ? strlen(names[i]) + strlen(values[i]) + 2 : 0;
     }
-    TESS_TRY(
-        tess_mem_alloc(command->mem, TESS_POOL_MISC, size, "a grader's environment", (void **)&command->environment));
+    TESS_TRY(tess_scope_alloc(command->scope, TESS_POOL_MISC, size, 1, "a grader's environment",
+                              (void **)&command->environment));
     char *text = (char *)(command->environment + N_PLAIN + n_named + 2);
     for (int i = 0; i < N_PLAIN + n_named; i++) {
         if (values[i] == NULL)
@@ -125,8 +125,8 @@ tess_status grader_command_hide(const grader_command *command, tess_status statu
 static tess_status make_words(grader_command *command, const tess_text_list *argv, const tess_reward_options *o)
 {
     enum { MOST_WORDS = 4 * TESS_LIST_SIZE + 3 * TESS_LIST_SIZE + 64, TEXT_BYTES = MOST_WORDS * TESS_TEXT_SIZE };
-    TESS_TRY(tess_mem_alloc(command->mem, TESS_POOL_MISC, MOST_WORDS * sizeof(char *) + TEXT_BYTES,
-                            "a grader's command", (void **)&command->argv));
+    TESS_TRY(tess_scope_alloc(command->scope, TESS_POOL_MISC, MOST_WORDS * sizeof(char *) + TEXT_BYTES, 1,
+                              "a grader's command", (void **)&command->argv));
     char *text = (char *)(command->argv + MOST_WORDS);
     grader_words words = {.word = command->argv, .most = MOST_WORDS, .text = text, .end = text + TEXT_BYTES};
     if (command->sandboxed) {
@@ -140,7 +140,7 @@ static tess_status make_words(grader_command *command, const tess_text_list *arg
     return TESS_OK;
 }
 
-tess_status grader_command_create(tess_mem *mem, const tess_text_list *argv, const tess_reward_options *o,
+tess_status grader_command_create(tess_scope *scope, const tess_text_list *argv, const tess_reward_options *o,
                                   grader_command *command)
 {
     const grader_limits limits = {.memory_bytes = (uint64_t)o->max_memory_bytes,
@@ -148,7 +148,7 @@ tess_status grader_command_create(tess_mem *mem, const tess_text_list *argv, con
                                   .cpu_s = (uint64_t)o->max_cpu_s,
                                   .processes = (uint64_t)o->max_processes};
     grader_user user = {.name = ""};
-    *command = (grader_command){.mem = mem, .limits = limits, .user = getuid(), .sandboxed = o->sandbox[0] != '\0'};
+    *command = (grader_command){.scope = scope, .limits = limits, .user = getuid(), .sandboxed = o->sandbox[0] != '\0'};
     TESS_TRY(find_program(argv->item[0], command->program, sizeof(command->program)));
     if (o->user[0] != '\0')
         TESS_TRY(find_user(o->user, command, &user));
@@ -157,11 +157,4 @@ tess_status grader_command_create(tess_mem *mem, const tess_text_list *argv, con
     TESS_TRY(check_names(o->env));
     TESS_TRY(make_environment(command, o->env, &user));
     return make_words(command, argv, o);
-}
-
-void grader_command_free(grader_command *command)
-{
-    tess_mem_free(command->mem, command->argv);
-    tess_mem_free(command->mem, command->environment);
-    command->argv = command->environment = NULL;
 }

@@ -48,8 +48,8 @@ tess_status grader_pool_create(tess_mem *mem, const tess_reward_options *o, grad
                "reward.command: the grader 'command' needs a program");
     TESS_CHECK(o->workers <= MOST_WORKERS && o->in_flight <= GRADER_MOST_IN_FLIGHT, TESS_E_INVALID,
                "reward.workers: at most %d, and %d items in flight for each", MOST_WORKERS, GRADER_MOST_IN_FLIGHT);
-    grader_pool *pool;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*pool), "graders", (void **)&pool));
+    TESS_AUTO(grader_pool_destroy) grader_pool *pool = NULL;
+    TESS_TRY(TESS_NEW(mem, 1, "graders", &pool));
     *pool = (grader_pool){.mem = mem,
                           .in_flight = (int)o->in_flight,
                           .retries = o->retries,
@@ -58,19 +58,13 @@ tess_status grader_pool_create(tess_mem *mem, const tess_reward_options *o, grad
                           .max_answer_bytes = (size_t)o->max_answer_bytes};
     snprintf(pool->name, sizeof(pool->name), "%s", o->command->item[0]);
     size_t n = (size_t)o->workers;
-    tess_status status = grader_command_create(mem, o->command, o, &pool->command);
-    if (status == TESS_OK)
-        status = tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(grader_worker), "graders", (void **)&pool->worker);
-    if (status == TESS_OK)
-        status =
-            tess_mem_alloc_array(mem, TESS_POOL_MISC, 3 * n, sizeof(struct pollfd), "graders", (void **)&pool->wanted);
-    for (; status == TESS_OK && pool->n_workers < (int)n; pool->n_workers++)
-        status = grader_worker_init(mem, pool->max_answer_bytes + 1, &pool->worker[pool->n_workers]);
-    if (status == TESS_OK)
-        *out = pool;
-    else
-        grader_pool_destroy(&pool);
-    return status;
+    TESS_TRY(grader_command_create(tess_scope_of(pool), o->command, o, &pool->command));
+    TESS_TRY(TESS_PART(pool, n, "graders", &pool->worker));
+    TESS_TRY(TESS_PART(pool, 3 * n, "graders", &pool->wanted));
+    for (; pool->n_workers < (int)n; pool->n_workers++)
+        TESS_TRY(grader_worker_init(mem, pool->max_answer_bytes + 1, &pool->worker[pool->n_workers]));
+    *out = TESS_GIVE(pool);
+    return TESS_OK;
 }
 
 void grader_pool_destroy(grader_pool **pool)
@@ -79,12 +73,8 @@ void grader_pool_destroy(grader_pool **pool)
     if (p == NULL)
         return;
     for (int i = 0; i < p->n_workers; i++)
-        grader_worker_free(p->mem, &p->worker[i]);
-    tess_mem_free(p->mem, p->wanted);
-    tess_mem_free(p->mem, p->worker);
-    grader_command_free(&p->command);
-    tess_mem_free(p->mem, p);
-    *pool = NULL;
+        grader_worker_free(&p->worker[i]);
+    tess_mem_drop(pool);
 }
 
 tess_status grader_pool_check(grader_pool *pool)
@@ -384,24 +374,16 @@ tess_status grader_pool_score(grader_pool *pool, reward_call *call, double weigh
 {
     pool_run run = {.pool = pool, .call = call, .weight = weight};
     size_t n = (size_t)call->n;
-    tess_status status =
-        tess_mem_alloc_array(pool->mem, TESS_POOL_MISC, n, sizeof(int64_t), "items to grade", (void **)&run.queue);
-    if (status == TESS_OK)
-        status =
-            tess_mem_alloc_array(pool->mem, TESS_POOL_MISC, n, sizeof(bool), "items to grade", (void **)&run.alone);
-    if (status == TESS_OK)
-        status = tess_mem_alloc_array(pool->mem, TESS_POOL_MISC, n, sizeof(int64_t), "items to grade",
-                                      (void **)&run.n_tries);
-    for (int64_t i = 0; status == TESS_OK && i < call->n; i++)
+    TESS_AUTO(tess_scope_end) tess_scope own = {.mem = pool->mem};
+    TESS_TRY(TESS_NEW_IN(&own, n, "items to grade", &run.queue));
+    TESS_TRY(TESS_NEW_IN(&own, n, "items to grade", &run.alone));
+    TESS_TRY(TESS_NEW_IN(&own, n, "items to grade", &run.n_tries));
+    for (int64_t i = 0; i < call->n; i++)
         if (call->out[i].why[0] == '\0')
             put_back(&run, i, false);
     run.n_left = run.n_queued;
-    if (status == TESS_OK)
-        status = run_all(&run);
+    tess_status status = run_all(&run);
     if (status != TESS_OK)
         end_busy(pool);
-    tess_mem_free(pool->mem, run.n_tries);
-    tess_mem_free(pool->mem, run.alone);
-    tess_mem_free(pool->mem, run.queue);
     return status;
 }

@@ -9,6 +9,7 @@
 
 #include <sys/types.h>
 
+#include "base/mem/scoped.h"
 #include "rl/reward/reward.h"
 
 enum { GRADER_MARK = 64 };
@@ -19,9 +20,9 @@ typedef struct grader_limits {
 
 /* The command that starts a grader process. */
 typedef struct grader_command {
-    tess_mem *mem;
+    tess_scope *scope;
     char program[TESS_TEXT_SIZE]; /* path */
-    char **argv;                  /* arguments and their texts, in one block of `mem` */
+    char **argv;                  /* arguments and their texts, in one block of `scope` */
     char **environment;           /* the same for variables, with room for one more variable and NULL */
     int n_variables, n_plain;     /* n_plain: number of the first variables, which hold no secrets */
     grader_limits limits;
@@ -39,9 +40,8 @@ typedef struct grader_process {
 /* Limits, user, variables and sandbox are those of `options`, which are complete. TESS_E_NOT_FOUND: argv's program, the
  * user, or a path of reward.readable. TESS_E_UNSUPPORTED: no bwrap, another sandbox. TESS_E_INVALID: a variable is not
  * set, the user cannot be taken, or root would run in the sandbox. */
-tess_status grader_command_create(tess_mem *mem, const tess_text_list *argv, const tess_reward_options *options,
+tess_status grader_command_create(tess_scope *scope, const tess_text_list *argv, const tess_reward_options *options,
                                   grader_command *command);
-void grader_command_free(grader_command *command);
 /* Removes the values of the variables of reward.env from a text that the grader has written. */
 void grader_command_redact(const grader_command *command, char *text);
 /* Does the same for the newest error message, which quotes an answer. Returns `status`. */

@@ -22,14 +22,13 @@ tess_status grader_worker_init(tess_mem *mem, size_t room, grader_worker *worker
     return tess_mem_alloc(mem, TESS_POOL_MISC, room, "a grader's answers", (void **)&worker->from);
 }
 
-void grader_worker_free(tess_mem *mem, grader_worker *worker)
+void grader_worker_free(grader_worker *worker)
 {
     int state;
     if (worker->process.pid != 0)
         grader_process_end(&worker->process, &state);
     tess_buffer_free(&worker->to);
-    tess_mem_free(mem, worker->from);
-    worker->from = NULL;
+    tess_mem_drop(&worker->from);
 }
 
 tess_status grader_worker_start(const grader_command *command, grader_worker *worker)

@@ -31,7 +31,7 @@ typedef struct grader_worker {
 
 /* room: bytes of the longest answer, including its line end. */
 tess_status grader_worker_init(tess_mem *mem, size_t room, grader_worker *worker);
-void grader_worker_free(tess_mem *mem, grader_worker *worker); /* ends the process, and frees the place */
+void grader_worker_free(grader_worker *worker); /* ends the process, and frees the place */
 
 tess_status grader_worker_start(const grader_command *command, grader_worker *worker);
 /* Reads the rest of standard error, ends the process and forgets the items in flight. The next start is delayed; the

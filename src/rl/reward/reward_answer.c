@@ -24,7 +24,7 @@ static tess_status add_part(reward_answer *answer, const char *name, const json_
     return TESS_OK;
 }
 
-tess_status reward_answer_of(const json_t *reward, const char *name, reward_answer *answer)
+static tess_status reward_answer_of(const json_t *reward, const char *name, reward_answer *answer)
 {
     *answer = (reward_answer){.is_null = json_is_null(reward)};
     if (answer->is_null)

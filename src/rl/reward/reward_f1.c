@@ -6,7 +6,6 @@
 #include <string.h>
 
 typedef struct word_list {
-    char *text; /* the words' bytes */
     reward_text *word;
     size_t n;
 } word_list;
@@ -37,12 +36,12 @@ static void add_word(word_list *words, char *begin, const char *end)
 }
 
 /* Splits a text at white space into words, in lower case and without punctuation. */
-static tess_status normalise(tess_mem *mem, reward_text text, word_list *words)
+static tess_status normalise(tess_scope *own, reward_text text, word_list *words)
 {
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, text.size + 1, "words", (void **)&words->text));
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, text.size / 2 + 1, sizeof(reward_text), "words",
-                                  (void **)&words->word));
-    char *begin = words->text, *end = begin;
+    char *begin, *end;
+    TESS_TRY(TESS_NEW_IN(own, text.size + 1, "words", &begin));
+    TESS_TRY(TESS_NEW_IN(own, text.size / 2 + 1, "words", &words->word));
+    end = begin;
     for (size_t i = 0; i < text.size; i++) {
         char c = text.at[i];
         if (reward_is_space(c)) {
@@ -89,14 +88,9 @@ static double overlap(word_list *a, word_list *b)
 tess_status reward_f1(tess_mem *mem, reward_text response, reward_text label, double *value)
 {
     word_list a = {0}, b = {0};
-    tess_status status = normalise(mem, response, &a);
-    if (status == TESS_OK)
-        status = normalise(mem, label, &b);
-    if (status == TESS_OK)
-        *value = overlap(&a, &b);
-    tess_mem_free(mem, a.word);
-    tess_mem_free(mem, a.text);
-    tess_mem_free(mem, b.word);
-    tess_mem_free(mem, b.text);
-    return status;
+    TESS_AUTO(tess_scope_end) tess_scope own = {.mem = mem};
+    TESS_TRY(normalise(&own, response, &a));
+    TESS_TRY(normalise(&own, label, &b));
+    *value = overlap(&a, &b);
+    return TESS_OK;
 }

@@ -13,9 +13,8 @@ tess_status reward_http_create(tess_mem *mem, const tess_reward_options *options
                      "install libcurl4-openssl-dev and build again");
 }
 
-tess_status reward_http_check(reward_http *http)
+tess_status reward_http_check(reward_http *)
 {
-    (void)http;
     return TESS_FAIL(TESS_E_UNSUPPORTED, "built without libcurl");
 }
 
@@ -125,12 +124,10 @@ static tess_status read_headers(reward_http *h, const tess_reward_options *o)
 {
     h->own.lines.mem = h->mem;
     if (o->header_file[0] != '\0') {
-        char *text;
+        TESS_AUTO(tess_mem_drop) char *text = NULL;
         size_t size;
         TESS_TRY_CTX(tess_os_read(h->mem, o->header_file, REWARD_HEADER_BYTES, &text, &size), "reward.header_file");
-        tess_status status = reward_headers_add(&h->own, text, size, o->header_file);
-        tess_mem_free(h->mem, text);
-        TESS_TRY_CTX(status, "reward.header_file");
+        TESS_TRY_CTX(reward_headers_add(&h->own, text, size, o->header_file), "reward.header_file");
     }
     for (int i = 0; o->header_env != NULL && i < o->header_env->n; i++) {
         const char *name = o->header_env->item[i], *value = tess_variable_value_named(name);
@@ -146,7 +143,7 @@ static tess_status read_headers(reward_http *h, const tess_reward_options *o)
 static tess_status prepare(reward_http *h, const tess_reward_options *o)
 {
     size_t size = strlen(o->url) + 1;
-    TESS_TRY(tess_mem_alloc(h->mem, TESS_POOL_MISC, size, "a URL", (void **)&h->url));
+    TESS_TRY(TESS_PART(h, size, "a URL", &h->url));
     memcpy(h->url, o->url, size);
     h->multi = reward_curl.multi_init();
     TESS_CHECK(h->multi != NULL, TESS_E_NOMEM, "no memory for requests to %s", h->url);
@@ -155,8 +152,7 @@ static tess_status prepare(reward_http *h, const tess_reward_options *o)
     TESS_TRY(add_header(h, "Expect:")); /* avoids a round trip before a long body */
     for (const char *line = NULL; (line = reward_headers_next(&h->own, line)) != NULL;)
         TESS_TRY(add_header(h, line));
-    TESS_TRY(tess_mem_alloc_array(h->mem, TESS_POOL_MISC, (size_t)o->workers, sizeof(http_request), "requests",
-                                  (void **)&h->request));
+    TESS_TRY(TESS_PART(h, o->workers, "requests", &h->request));
     for (h->n = 0; h->n < (int)o->workers;)
         TESS_TRY(prepare_request(h, &h->request[h->n++]));
     return TESS_OK;
@@ -169,8 +165,8 @@ tess_status reward_http_create(tess_mem *mem, const tess_reward_options *o, rewa
     TESS_CHECK(o->workers <= MOST_REQUESTS, TESS_E_INVALID, "reward.workers: at most %d", MOST_REQUESTS);
     TESS_TRY(reward_curl_load());
     TESS_CHECK(reward_curl.global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK, TESS_E_NOMEM, "libcurl does not start");
-    reward_http *h;
-    tess_status status = tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*h), "requests", (void **)&h);
+    TESS_AUTO(reward_http_destroy) reward_http *h = NULL;
+    tess_status status = TESS_NEW(mem, 1, "requests", &h);
     if (status != TESS_OK) {
         reward_curl.global_cleanup();
         return status;
@@ -179,12 +175,9 @@ tess_status reward_http_create(tess_mem *mem, const tess_reward_options *o, rewa
                        .retries = o->retries,
                        .timeout_ms = (long)(o->timeout_s * 1e3) + 1,
                        .max_answer_bytes = (size_t)o->max_answer_bytes};
-    status = prepare(h, o);
-    if (status == TESS_OK)
-        *out = h;
-    else
-        reward_http_destroy(&h);
-    return status;
+    TESS_TRY(prepare(h, o));
+    *out = TESS_GIVE(h);
+    return TESS_OK;
 }
 
 /* Frees the slot for another item. */
@@ -210,11 +203,8 @@ void reward_http_destroy(reward_http **http)
     reward_curl.multi_cleanup(h->multi);
     reward_curl.slist_free_all(h->headers);
     tess_buffer_free(&h->own.lines);
-    tess_mem_free(h->mem, h->request);
-    tess_mem_free(h->mem, h->url);
-    tess_mem_free(h->mem, h);
+    tess_mem_drop(http);
     reward_curl.global_cleanup();
-    *http = NULL;
 }
 
 /* ---- Requests ---- */

@@ -36,7 +36,6 @@ typedef struct reward_answer {
 } reward_answer;
 
 /* Parses number | {name: number} | null; a number is one part called `name`. TESS_E_FORMAT. */
-tess_status reward_answer_of(const json_t *reward, const char *name, reward_answer *answer);
 /* Parses a line {"id": integer, "reward": as above}; other members are ignored. TESS_E_FORMAT quotes the line. */
 tess_status reward_answer_parse(const char *line, size_t size, const char *name, uint64_t *id, reward_answer *answer);
 /* Parses a body: as above, or {"reward": as above}. */

@@ -41,9 +41,8 @@ static reward_text label_of(const tess_reward_item *item)
     return (reward_text){item->label, item->label_size};
 }
 
-static tess_status exact(tess_rewarder *r, const tess_reward_item *item, double *value)
+static tess_status exact(tess_rewarder *, const tess_reward_item *item, double *value)
 {
-    (void)r;
     *value = reward_exact(response_of(item), label_of(item));
     return TESS_OK;
 }
@@ -53,9 +52,8 @@ static tess_status number(tess_rewarder *r, const tess_reward_item *item, double
     return reward_number(response_of(item), label_of(item), r->number_fallback, value);
 }
 
-static tess_status boxed(tess_rewarder *r, const tess_reward_item *item, double *value)
+static tess_status boxed(tess_rewarder *, const tess_reward_item *item, double *value)
 {
-    (void)r;
     *value = reward_boxed(response_of(item), label_of(item));
     return TESS_OK;
 }
@@ -70,18 +68,16 @@ static tess_status format(tess_rewarder *r, const tess_reward_item *item, double
     return reward_format_grade(&r->format, response_of(item), value);
 }
 
-static tess_status countdown(tess_rewarder *r, const tess_reward_item *item, double *value)
+static tess_status countdown(tess_rewarder *, const tess_reward_item *item, double *value)
 {
-    (void)r;
     reward_numbers task;
     TESS_TRY(reward_countdown_task(item->metadata, &task));
     *value = reward_countdown(response_of(item), &task);
     return TESS_OK;
 }
 
-static tess_status signs(tess_rewarder *r, const tess_reward_item *item, double *value)
+static tess_status signs(tess_rewarder *, const tess_reward_item *item, double *value)
 {
-    (void)r;
     reward_numbers task;
     TESS_TRY(reward_signs_task((reward_text){item->prompt, item->prompt_size}, &task));
     *value = reward_signs(response_of(item), &task);
@@ -216,21 +212,18 @@ tess_status tess_rewarder_create(tess_mem *mem, const tess_reward_options *optio
 {
     tess_reward_options o = *options;
     TESS_TRY(tess_reward_options_complete(&o));
-    tess_rewarder *r;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*r), "rewards", (void **)&r));
+    TESS_AUTO(tess_rewarder_destroy) tess_rewarder *r = NULL;
+    TESS_TRY(TESS_NEW(mem, 1, "rewards", &r));
     *r = (tess_rewarder){.mem = mem,
                          .number_fallback = o.number_fallback,
                          .max_tokens = o.max_tokens,
                          .overlong_tokens = o.overlong_tokens,
                          .max_failures = o.max_failures};
-    tess_status status = parse_kinds(r, o.kind);
-    for (int i = 0; status == TESS_OK && i < r->n_kinds; i++)
-        status = prepare(r, kinds[r->kind[i].kind].name, &o);
-    if (status == TESS_OK)
-        *out = r;
-    else
-        tess_rewarder_destroy(&r);
-    return status;
+    TESS_TRY(parse_kinds(r, o.kind));
+    for (int i = 0; i < r->n_kinds; i++)
+        TESS_TRY(prepare(r, kinds[r->kind[i].kind].name, &o));
+    *out = TESS_GIVE(r);
+    return TESS_OK;
 }
 
 void tess_rewarder_destroy(tess_rewarder **rewarder)
@@ -242,8 +235,7 @@ void tess_rewarder_destroy(tess_rewarder **rewarder)
     reward_http_destroy(&r->http);
     reward_regex_free(&r->regex);
     reward_regex_free(&r->format);
-    tess_mem_free(r->mem, r);
-    *rewarder = NULL;
+    tess_mem_drop(rewarder);
 }
 
 /* ---- Before the first item ---- */

@@ -19,13 +19,13 @@ static size_t place(weight_layout *layout, bool frozen, size_t at)
     return at;
 }
 
-tess_status weight_layout_create(tess_mem *mem, const tess_model *model, tess_dtype dtype, size_t bucket_bytes,
+tess_status weight_layout_create(tess_scope *scope, const tess_model *model, tess_dtype dtype, size_t bucket_bytes,
                                  weight_layout *layout)
 {
     const size_t n = (size_t)tess_model_n_params(model);
-    *layout = (weight_layout){.mem = mem, .model = model};
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(size_t), "layout of weights", (void **)&layout->at));
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(size_t), "layout of weights", (void **)&layout->size));
+    *layout = (weight_layout){.model = model};
+    TESS_TRY(TESS_NEW_IN(scope, n, "layout of weights", &layout->at));
+    TESS_TRY(TESS_NEW_IN(scope, n, "layout of weights", &layout->size));
     for (size_t i = 0; i < n; i++)
         layout->size[i] = (size_t)tess_shape_count(&tess_model_param(model, (int)i)->shape) * tess_dtype_size(dtype);
     const size_t frozen = place(layout, true, 0), others = place(layout, false, 0);
@@ -40,12 +40,6 @@ tess_status weight_layout_create(tess_mem *mem, const tess_model *model, tess_dt
 int64_t weight_layout_first_bucket(const weight_layout *layout, int64_t n)
 {
     return n < WEIGHT_SYNC_COPIES ? 0 : layout->n_frozen;
-}
-
-void weight_layout_free(weight_layout *layout)
-{
-    tess_mem_free(layout->mem, layout->at);
-    tess_mem_free(layout->mem, layout->size);
 }
 
 size_t weight_layout_bucket_size(const weight_layout *layout, int64_t bucket)

@@ -88,16 +88,15 @@ const void *const *tess_weights_present(const tess_weight_receiver *r)
 }
 
 /* ---- Making ---- */
-static tess_status make(tess_weight_receiver *r, tess_mem *mem, const tess_model *model, tess_dtype dtype)
+static tess_status make(tess_weight_receiver *r, const tess_model *model, tess_dtype dtype)
 {
     const size_t n_params = (size_t)tess_model_n_params(model);
-    TESS_TRY(weight_layout_create(mem, model, dtype, r->sync.bucket_bytes, &r->layout));
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)tess_model_n_units(model), sizeof(*r->digests),
-                                  "digests of weights", (void **)&r->digests));
+    TESS_TRY(weight_layout_create(tess_scope_of(r), model, dtype, r->sync.bucket_bytes, &r->layout));
+    TESS_TRY(TESS_PART(r, tess_model_n_units(model), "digests of weights", &r->digests));
     for (int c = 0; c < WEIGHT_SYNC_COPIES; c++) {
-        TESS_TRY(tess_mem_alloc(mem, TESS_POOL_PARAMS, r->layout.bytes, "copy of weights", (void **)&r->copy[c]));
-        TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n_params, sizeof(*r->w[c]), "copy of weights",
-                                      (void **)&r->w[c]));
+        TESS_TRY(tess_scope_alloc(tess_scope_of(r), TESS_POOL_PARAMS, r->layout.bytes, 1, "copy of weights",
+                                  (void **)&r->copy[c]));
+        TESS_TRY(TESS_PART(r, n_params, "copy of weights", &r->w[c]));
         for (size_t i = 0; i < n_params; i++)
             r->w[c][i] = r->copy[c] + r->layout.at[i];
     }
@@ -107,16 +106,14 @@ static tess_status make(tess_weight_receiver *r, tess_mem *mem, const tess_model
 tess_status tess_weight_receiver_create(tess_mem *mem, const tess_model *model, tess_dtype dtype,
                                         const tess_weight_sync *sync, tess_weight_receiver **out)
 {
-    tess_weight_receiver *r;
+    TESS_AUTO(tess_weight_receiver_destroy) tess_weight_receiver *r = NULL;
     *out = NULL;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*r), "receiver of weights", (void **)&r));
-    *r = (tess_weight_receiver){.sync = *sync, .layout.mem = mem, .present = -1};
+    TESS_TRY(TESS_NEW(mem, 1, "receiver of weights", &r));
+    *r = (tess_weight_receiver){.sync = *sync, .present = -1};
     r->source = tess_weight_sync_source(sync, tess_team_rank(sync->all) - sync->n_trainers);
-    tess_status status = make(r, mem, model, dtype);
-    if (status != TESS_OK)
-        tess_weight_receiver_destroy(&r);
-    *out = r;
-    return status;
+    TESS_TRY(make(r, model, dtype));
+    *out = TESS_GIVE(r);
+    return TESS_OK;
 }
 
 void tess_weight_receiver_destroy(tess_weight_receiver **handle)
@@ -124,16 +121,8 @@ void tess_weight_receiver_destroy(tess_weight_receiver **handle)
     tess_weight_receiver *r = *handle;
     if (r == NULL)
         return;
-    tess_mem *mem = r->layout.mem;
     for (int slot = 0; slot < WEIGHT_SYNC_SLOTS; slot++)
         tess_work_cancel(&r->works[slot]);
     tess_work_cancel(&r->digests_work);
-    for (int c = 0; c < WEIGHT_SYNC_COPIES; c++) {
-        tess_mem_free(mem, r->w[c]);
-        tess_mem_free(mem, r->copy[c]);
-    }
-    tess_mem_free(mem, r->digests);
-    weight_layout_free(&r->layout);
-    tess_mem_free(mem, r);
-    *handle = NULL;
+    tess_mem_drop(handle);
 }

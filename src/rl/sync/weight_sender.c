@@ -131,8 +131,7 @@ tess_status tess_weights_send(tess_weight_sender *s, int64_t *bytes)
 static tess_status list_mine(tess_weight_sender *s)
 {
     const int n = tess_team_size(s->sync.all) - s->sync.n_trainers, me = tess_team_rank(s->sync.all);
-    TESS_TRY(tess_mem_alloc_array(s->engine->mem, TESS_POOL_MISC, (size_t)n, sizeof(int), "receivers of weights",
-                                  (void **)&s->mine));
+    TESS_TRY(TESS_PART(s, n, "receivers of weights", &s->mine));
     for (int i = 0; i < n; i++)
         if (tess_weight_sync_source(&s->sync, i) == me)
             s->mine[s->n_mine++] = s->sync.n_trainers + i;
@@ -142,34 +141,28 @@ static tess_status list_mine(tess_weight_sender *s)
 static tess_status make(tess_weight_sender *s)
 {
     const tess_model *model = s->engine->model;
-    tess_mem *mem = s->engine->mem;
-    TESS_TRY(
-        weight_layout_create(mem, model, tess_fsdp_param_dtype(s->engine->fsdp), s->sync.bucket_bytes, &s->layout));
+    TESS_TRY(weight_layout_create(tess_scope_of(s), model, tess_fsdp_param_dtype(s->engine->fsdp), s->sync.bucket_bytes,
+                                  &s->layout));
     TESS_TRY(list_mine(s));
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)tess_model_n_params(model), sizeof(*s->w), "weights",
-                                  (void **)&s->w));
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)tess_model_n_units(model), sizeof(*s->digests),
-                                  "digests of weights", (void **)&s->digests));
+    TESS_TRY(TESS_PART(s, tess_model_n_params(model), "weights", &s->w));
+    TESS_TRY(TESS_PART(s, tess_model_n_units(model), "digests of weights", &s->digests));
     for (int slot = 0; slot < WEIGHT_SYNC_SLOTS && s->n_mine > 0; slot++) {
-        TESS_TRY(tess_mem_alloc(mem, TESS_POOL_COMM, s->layout.bucket_bytes, "bucket of weights",
-                                (void **)&s->buckets[slot]));
-        TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)s->n_mine, sizeof(tess_work *), "bucket of weights",
-                                      (void **)&s->works[slot]));
+        TESS_TRY(tess_scope_alloc(tess_scope_of(s), TESS_POOL_COMM, s->layout.bucket_bytes, 1, "bucket of weights",
+                                  (void **)&s->buckets[slot]));
+        TESS_TRY(TESS_PART(s, s->n_mine, "bucket of weights", &s->works[slot]));
     }
     return TESS_OK;
 }
 
 tess_status tess_weight_sender_create(tess_engine *engine, const tess_weight_sync *sync, tess_weight_sender **out)
 {
-    tess_weight_sender *s;
+    TESS_AUTO(tess_weight_sender_destroy) tess_weight_sender *s = NULL;
     *out = NULL;
-    TESS_TRY(tess_mem_alloc(engine->mem, TESS_POOL_MISC, sizeof(*s), "sender of weights", (void **)&s));
+    TESS_TRY(TESS_NEW(engine->mem, 1, "sender of weights", &s));
     *s = (tess_weight_sender){.engine = engine, .sync = *sync};
-    tess_status status = make(s);
-    if (status != TESS_OK)
-        tess_weight_sender_destroy(&s);
-    *out = s;
-    return status;
+    TESS_TRY(make(s));
+    *out = TESS_GIVE(s);
+    return TESS_OK;
 }
 
 void tess_weight_sender_destroy(tess_weight_sender **handle)
@@ -177,18 +170,9 @@ void tess_weight_sender_destroy(tess_weight_sender **handle)
     tess_weight_sender *s = *handle;
     if (s == NULL)
         return;
-    tess_mem *mem = s->engine->mem;
-    for (int slot = 0; slot < WEIGHT_SYNC_SLOTS; slot++) {
+    for (int slot = 0; slot < WEIGHT_SYNC_SLOTS; slot++)
         for (int i = 0; s->works[slot] != NULL && i < s->n_mine; i++)
             tess_work_cancel(&s->works[slot][i]);
-        tess_mem_free(mem, s->works[slot]);
-        tess_mem_free(mem, s->buckets[slot]);
-    }
-    tess_mem_free(mem, s->seen);
-    tess_mem_free(mem, s->digests);
-    tess_mem_free(mem, s->w);
-    tess_mem_free(mem, s->mine);
-    weight_layout_free(&s->layout);
-    tess_mem_free(mem, s);
-    *handle = NULL;
+    tess_mem_free(s->engine->mem, s->seen);
+    tess_mem_drop(handle);
 }

@@ -2,6 +2,7 @@
 #ifndef TESS_RL_SYNC_WEIGHT_SYNC_IMPL_H
 #define TESS_RL_SYNC_WEIGHT_SYNC_IMPL_H
 
+#include "base/mem/scoped.h"
 #include "rl/sync/weight_sync.h"
 
 enum {
@@ -11,7 +12,6 @@ enum {
 
 /* The offsets of parameters in a copy. Frozen parameters are in separate buckets, before all others. */
 typedef struct weight_layout {
-    tess_mem *mem;
     const tess_model *model;
     size_t *at, *size; /* (n_params) at: offsets in bytes, multiples of 64 */
     size_t bytes, bucket_bytes;
@@ -35,9 +35,8 @@ struct tess_weight_receiver {
 };
 
 /* ---- weight_layout.c ---- */
-tess_status weight_layout_create(tess_mem *mem, const tess_model *model, tess_dtype dtype, size_t bucket_bytes,
+tess_status weight_layout_create(tess_scope *scope, const tess_model *model, tess_dtype dtype, size_t bucket_bytes,
                                  weight_layout *layout);
-void weight_layout_free(weight_layout *layout);
 /* Returns the first bucket of transfer number `n` (from 0). */
 int64_t weight_layout_first_bucket(const weight_layout *layout, int64_t n);
 /* Returns the size of a bucket; the last one is smaller. */

@@ -69,17 +69,13 @@ static tess_status after_step(void *self, bool last, tess_validation_report *rep
 }
 
 /* ---- Places: the number of a micro-batch says all ---- */
-static void place(const void *self, tess_task_place *at)
+static void place(const void *, tess_task_place *at)
 {
-    (void)self;
     *at = (tess_task_place){{0}};
 }
 
-static tess_status go_to(void *self, const tess_task_place *at, const tess_engine_report *newest)
+static tess_status go_to(void *, const tess_task_place *, const tess_engine_report *)
 {
-    (void)self;
-    (void)at;
-    (void)newest;
     return TESS_OK;
 }
 
@@ -113,11 +109,10 @@ static tess_status restore(void *self, const json_t *meta)
     if (p->load == NULL)
         return TESS_OK;
     TESS_CHECK(object != NULL, TESS_E_INVALID, "the checkpoint holds nothing that the program's `save` has written");
-    char *text = json_dumps(object, JSON_COMPACT);
+    TESS_AUTO(tess_malloc_drop) char *text = json_dumps(object, JSON_COMPACT);
     TESS_CHECK(text != NULL, TESS_E_NOMEM, "no memory for what the program has saved");
-    tess_status status = p->load(p->self, text);
-    free(text);
-    return status == TESS_OK ? TESS_OK : tess_fail_context(status, "program: load");
+    TESS_TRY_CTX(p->load(p->self, text), "program: load");
+    return TESS_OK;
 }
 
 static int n_tensors(const void *self)
@@ -136,8 +131,7 @@ static tess_status tensors(void *self, tess_ckpt_tensor *out)
 static tess_status create_program(tess_trainer *trainer, tess_task *task)
 {
     program_task *t;
-    TESS_TRY(tess_mem_alloc(tess_runtime_mem(tess_trainer_runtime(trainer)), TESS_POOL_MISC, sizeof(*t), "program",
-                            (void **)&t));
+    TESS_TRY(TESS_NEW(tess_runtime_mem(tess_trainer_runtime(trainer)), 1, "program", &t));
     *t = (program_task){.program = tess_trainer_program(trainer), .trainer = trainer};
     *task = (tess_task){.self = t,
                         .next_step = next_step,

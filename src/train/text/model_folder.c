@@ -46,7 +46,7 @@ void tess_model_folder_close(tess_model_folder *m)
 {
     tess_compute_close(&m->compute);
     if (m->hooks.self != NULL)
-        tess_static_hooks_free(m->mem, &m->hooks);
+        tess_static_hooks_free(&m->hooks);
     tess_weights_close(&m->weights);
     tess_stream_destroy(&m->stream);
     tess_tokenizer_destroy(&m->tokenizer);

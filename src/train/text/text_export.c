@@ -37,14 +37,11 @@ static tess_status write_tokenizer_config(const tess_run_text *x, const char *fo
 static tess_status write_composed(const tess_run_text *x, const char *folder)
 {
     char path[1024];
-    tess_buffer json = {.mem = x->mem};
+    TESS_AUTO(tess_buffer_free) tess_buffer json = {.mem = x->mem};
     TESS_CHECK(tess_tokenizer_is_at(x->tokenizer_path), TESS_E_NOT_FOUND, "%s is gone", x->tokenizer_path);
     TESS_TRY(tess_os_join(path, sizeof(path), folder, "tokenizer.json"));
-    tess_status status = tess_tokenizer_read(x->mem, x->tokenizer_path, &json);
-    if (status == TESS_OK)
-        status = tess_os_write_atomic(path, json.data, json.size);
-    tess_buffer_free(&json);
-    return status;
+    TESS_TRY(tess_tokenizer_read(x->mem, x->tokenizer_path, &json));
+    return tess_os_write_atomic(path, json.data, json.size);
 }
 
 /* Writes the template that the run names as its own file: transformers prefers it to the one in

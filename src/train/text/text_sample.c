@@ -68,8 +68,7 @@ static tess_status continue_prompt(const tess_run_text *x, const char *folder, t
                                    const tess_prefix *bos, tess_ids *ids)
 {
     const tess_config *c = x->config;
-    tess_generator *generator = NULL;
-    tess_status status;
+    TESS_AUTO(tess_generator_destroy) tess_generator *generator = NULL;
     TESS_TRY(encode_prompt(x, m->tokenizer, bos, ids));
     int64_t prompt_length = (int64_t)ids->size, longest = tess_model_config_max_length(&m->config);
     int64_t length =
@@ -83,12 +82,10 @@ static tess_status continue_prompt(const tess_run_text *x, const char *folder, t
     TESS_TRY(tess_generation_config_load(folder, &file));
     const int64_t *end_tokens = file.n_end > 0 ? file.end_tokens : m->config.eos_token_id;
     int n_end = file.n_end > 0 ? file.n_end : m->config.n_eos;
-    TESS_GOTO(tess_generator_create(m->compute.stream, m->model, &m->compute.hooks, &options, &generator), opened);
+    TESS_TRY(tess_generator_create(m->compute.stream, m->model, &m->compute.hooks, &options, &generator));
     /* The continuation is appended to `ids`, which may be reallocated, so the prompt needs its own copy. */
-    int32_t *prompt_ids;
-    TESS_GOTO(
-        tess_mem_alloc_array(x->mem, TESS_POOL_MISC, ids->size + 1, sizeof(int32_t), "prompt", (void **)&prompt_ids),
-        opened);
+    TESS_AUTO(tess_mem_drop) int32_t *prompt_ids = NULL;
+    TESS_TRY(TESS_NEW(x->mem, ids->size + 1, "prompt", &prompt_ids));
     memcpy(prompt_ids, ids->data, ids->size * sizeof(int32_t));
     sample_source one = {.request = {.ids = prompt_ids,
                                      .n = prompt_length,
@@ -96,19 +93,15 @@ static tess_status continue_prompt(const tess_run_text *x, const char *folder, t
                                      .max_new_tokens = c->sample.max_new_tokens},
                          .text = ids};
     const tess_request_source source = {&one, next_request, append_token, no_more};
-    status = tess_generator_run(generator, &sampling, end_tokens, n_end, &source);
-    tess_mem_free(x->mem, prompt_ids);
-opened:
-    tess_generator_destroy(&generator);
-    return status;
+    return tess_generator_run(generator, &sampling, end_tokens, n_end, &source);
 }
 
 static tess_status sample(const tess_run_text *x, const tess_prefix *bos, int n_threads, const char *folder)
 {
     const tess_config *c = x->config;
     tess_model_folder m;
-    tess_ids ids = {.mem = x->mem};
-    tess_buffer text = {.mem = x->mem};
+    TESS_AUTO(tess_ids_free) tess_ids ids = {.mem = x->mem};
+    TESS_AUTO(tess_buffer_free) tess_buffer text = {.mem = x->mem};
     bool adapter = tess_trainer_model(x->trainer)->lora.rank > 0;
     const char *model = adapter ? c->model.path : folder;
     const tess_model_folder_options options = {.dtype = TESS_DTYPE_COUNT,
@@ -124,8 +117,6 @@ static tess_status sample(const tess_run_text *x, const tess_prefix *bos, int n_
         status = tess_decode(m.tokenizer, ids.data, ids.size, true, &text);
     if (status == TESS_OK)
         tess_trainer_show(x->trainer, text.data);
-    tess_buffer_free(&text);
-    tess_ids_free(&ids);
     tess_model_folder_close(&m);
     return status;
 }

@@ -8,6 +8,7 @@
 #include "engine/model/exclude.h"
 #include "train/text/text_impl.h"
 #include "train/text/text_task.h"
+#include "base/mem/scoped.h"
 
 static const char *const what = "the checkpoint's description";
 
@@ -79,10 +80,9 @@ static void place(const void *self, tess_task_place *at)
     memcpy(at->word + PLACE_CURSOR, &cursor, sizeof(cursor));
 }
 
-static tess_status go_to(void *self, const tess_task_place *at, const tess_engine_report *newest)
+static tess_status go_to(void *self, const tess_task_place *at, const tess_engine_report *)
 {
     text_task *t = self;
-    (void)newest;
     tess_data_cursor cursor;
     memcpy(&cursor, at->word + PLACE_CURSOR, sizeof(cursor));
     t->early_stop = tess_early_stop_unpack(at->word + PLACE_EARLY_STOP);
@@ -253,7 +253,7 @@ static tess_status create_text(tess_trainer *trainer, tess_task *task)
 {
     tess_mem *mem = tess_runtime_mem(tess_trainer_runtime(trainer));
     text_task *t;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*t), "text task", (void **)&t));
+    TESS_TRY(TESS_NEW(mem, 1, "text task", &t));
     *t = (text_task){.early_stop = tess_early_stop_begin()};
     *task = (tess_task){.self = t,
                         .next_step = next_step,

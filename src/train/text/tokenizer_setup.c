@@ -70,20 +70,17 @@ static tess_status collect_text(const tess_run_text *x, tess_buffer *text)
 
 static tess_status train_bpe(tess_run_text *x)
 {
-    tess_buffer text = {.mem = x->mem};
+    TESS_AUTO(tess_buffer_free) tess_buffer text = {.mem = x->mem};
     int64_t vocab = x->config->tokenizer.vocab_size > 0 ? x->config->tokenizer.vocab_size
                                                         : tess_trainer_model(x->trainer)->vocab_size;
     double begin = tess_os_now_s();
-    tess_status status;
-    TESS_GOTO(collect_text(x, &text), collected);
-    TESS_GOTO(tess_bpe_train(x->mem, text.data, text.size, vocab, &end_of_text, 1, &x->trained_tokenizer), collected);
+    TESS_TRY(collect_text(x, &text));
+    TESS_TRY(tess_bpe_train(x->mem, text.data, text.size, vocab, &end_of_text, 1, &x->trained_tokenizer));
     char size[32];
     tess_trainer_note(x->trainer, "tokenizer: byte-level BPE of at most %lld trained on %s of text in %.1f s",
                       (long long)vocab, tess_format_bytes((double)text.size, size, sizeof(size)),
                       tess_os_now_s() - begin);
-collected:
-    tess_buffer_free(&text);
-    return status;
+    return TESS_OK;
 }
 
 /* The tokenizer that rank 0 has read or trained. */
@@ -151,13 +148,10 @@ static tess_status share(tess_run_text *x, const tess_buffer *text, char **out, 
 
 static tess_status share_json(tess_run_text *x, const char *path, const tess_buffer *json)
 {
-    char *text = NULL;
+    TESS_AUTO(tess_mem_drop) char *text = NULL;
     size_t size;
-    tess_status status = share(x, json, &text, &size);
-    if (status == TESS_OK)
-        status = tess_tokenizer_parse(x->mem, text, size, path, &x->tokenizer);
-    tess_mem_free(x->mem, text);
-    return status;
+    TESS_TRY(share(x, json, &text, &size));
+    return tess_tokenizer_parse(x->mem, text, size, path, &x->tokenizer);
 }
 
 /* Adds the token that ends a text to `named`, on rank 0, if the tokenizer names none. It is then written to

@@ -114,7 +114,6 @@ void agent_close(agent **handle, bool stay)
     agent *a = *handle;
     if (a == NULL)
         return;
-    *handle = NULL;
     tess_os_close(&a->listen_fd);
     if (stay && a->peers != NULL)
         agent_send_all(a); /* a warden that ends early may have found the diagnosis only a moment ago */
@@ -125,7 +124,7 @@ void agent_close(agent **handle, bool stay)
         agent_link_close(&a->callers[i].link);
     tess_mem_free(a->mem, a->callers);
     tess_mem_free(a->mem, a->peers);
-    tess_mem_free(a->mem, a);
+    tess_mem_drop(handle);
 }
 
 bool agent_diagnosis_is_known(const agent *a)

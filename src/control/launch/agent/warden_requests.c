@@ -107,8 +107,7 @@ void warden_answer_request(warden_client *client)
         more = status == TESS_OK && request.host + 1 < client->n_hosts;
         if (status == TESS_OK && !more) {
             status = agent_meet(client->agent, client->hosts, client->n_hosts, client->secret);
-            tess_mem_free(client->mem, client->hosts);
-            client->hosts = NULL;
+            tess_mem_drop(&client->hosts);
         }
         break;
     default:

@@ -15,11 +15,6 @@ tess_status watchdog_stragglers_begin(tess_mem *mem, const tess_job *job, watchd
     return tess_pace_create(mem, (int)job->header->world, &s->pace);
 }
 
-void watchdog_stragglers_end(watchdog_stragglers *s)
-{
-    tess_pace_destroy(&s->pace);
-}
-
 static bool is_here(const tess_job *job, int rank)
 {
     return (uint32_t)job->rows[rank].host == job->header->host;

@@ -62,10 +62,9 @@ void tess_watchdog_destroy(tess_watchdog **watchdog)
     if (w->probed >= 0)
         tess_stack_cancel(&w->probe);
     tess_oom_end(&w->oom);
-    watchdog_stragglers_end(&w->stragglers);
+    tess_pace_destroy(&w->stragglers.pace);
     watchdog_waits_free(w->mem, &w->waits);
-    tess_mem_free(w->mem, w);
-    *watchdog = NULL;
+    tess_mem_drop(watchdog);
 }
 
 /* ---- A stall ---- */

@@ -66,7 +66,6 @@ typedef struct watchdog_stragglers {
 
 /* Begins the search for stragglers; `job` is borrowed. */
 tess_status watchdog_stragglers_begin(tess_mem *mem, const tess_job *job, watchdog_stragglers *stragglers);
-void watchdog_stragglers_end(watchdog_stragglers *stragglers);
 
 /* Checks all ranks' counters; call it some 20 times a second. It reads a few words per rank at most ten times a
  * second. It asks the system only about ranks of this host that have done a step. Returns whether `line` has news
