@@ -135,7 +135,8 @@ static tess_status describe_tensors(verify_run *run, const tess_engine *e)
     for (int i = 0; i < run->n_tensors; i++) {
         tess_shard shard;
         TESS_TRY(tess_engine_shard(e, i, &shard));
-        run->shards[e->at.rank * run->n_tensors + i] = (run_shard){.held = shard.box, .primary = shard.primary};
+        run->shards[e->at.rank * run->n_tensors + i] =
+            (run_shard){.held = shard.box, .primary = shard.primary, .narrow = shard.master == NULL};
         if (e->at.rank != 0)
             continue;
         run_tensor *t = &run->tensors[i];
@@ -173,6 +174,7 @@ static tess_status finished(void *self, tess_engine *e)
 {
     const verify_run *run = self;
     tess_engine_peaks(e, run->peaks[e->at.rank].bytes);
+    run->peaks[e->at.rank].codes = (int64_t)tess_fsdp_codes_bytes(e->fsdp);
     if (e->at.rank == 0)
         snprintf(run->header->kernels, sizeof(run->header->kernels), "%s", tess_stream_kernels(e->stream)->name);
     for (int i = 0; i < run->n_tensors && run->values != RUN_NO_VALUES; i++)
