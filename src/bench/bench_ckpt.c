@@ -67,7 +67,7 @@ typedef struct rank {
 
 /* ---- State ---- */
 
-static void fill(void *context, int64_t begin, int64_t end, int)
+static void fill(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     rank *r = context;
     for (int64_t i = begin; i < end; i++) {
@@ -125,7 +125,7 @@ static tess_status timed(rank *r, tess_status (*fn)(rank *), double *seconds)
     return TESS_OK;
 }
 
-static void copy_range(void *context, int64_t begin, int64_t end, int)
+static void copy_range(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     const rank *r = context;
     memcpy(r->copy + begin, r->state + begin, (size_t)(end - begin) * sizeof(float));
@@ -287,7 +287,7 @@ static tess_status facts(const tess_bench_options *options, const ckpt_plan *pla
                                   plan->direct ? "" : ", through the page cache");
 }
 
-static tess_status run(tess_mem *, const tess_bench_options *options, tess_bench_report *report)
+static tess_status run(TESS_UNUSED tess_mem *mem, const tess_bench_options *options, tess_bench_report *report)
 {
     static const struct {
         const char *name;

@@ -42,14 +42,14 @@ static double cache_rate(const context *x, size_t bytes)
     return tess_bench_cache_read_rate(x->arrays, bytes, x->options->common.quick ? 0.001 : 0.01);
 }
 
-static double l2(const context *x, const subject *)
+static double l2(const context *x, TESS_UNUSED const subject *s)
 {
     size_t bytes = tess_bench_cache_bytes(2) / 2;
     return bytes > 0 ? cache_rate(x, bytes) : 0;
 }
 
 /* Uses eight times L2, so that L2 helps little, but no more than half of L3 for all threads. */
-static double l3(const context *x, const subject *)
+static double l3(const context *x, TESS_UNUSED const subject *s)
 {
     size_t part = tess_bench_cache_bytes(3) / 2 / (size_t)x->n_threads, l2_bytes = tess_bench_cache_bytes(2);
     size_t bytes = part < 8 * l2_bytes ? part : 8 * l2_bytes;

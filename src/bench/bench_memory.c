@@ -12,7 +12,7 @@ enum { GRAIN = 1024, PAGE = 4096, HUGE = 2 << 20 };
 
 /* ---- Loops for any machine: no streaming stores ---- */
 
-static void read_plain(const float *a, const float *, float *c, int64_t n)
+static void read_plain(const float *a, TESS_UNUSED const float *b, float *c, int64_t n)
 {
     float sums[16] = {0};
     for (int64_t i = 0; i < n; i += 16)
@@ -23,7 +23,7 @@ static void read_plain(const float *a, const float *, float *c, int64_t n)
     c[0] = sums[0];
 }
 
-static void copy_plain(const float *a, const float *, float *c, int64_t n)
+static void copy_plain(const float *a, TESS_UNUSED const float *b, float *c, int64_t n)
 {
     memcpy(c, a, (size_t)n * sizeof(float));
 }
@@ -51,7 +51,7 @@ static tess_bench_loop *loop_for(tess_bench_traffic traffic)
 
 /* ---- Arrays ---- */
 
-static void fill(void *context, int64_t begin, int64_t end, int)
+static void fill(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     tess_bench_arrays *x = context;
     for (int64_t i = begin; i < end; i++) {
@@ -106,7 +106,7 @@ typedef struct pass {
     int64_t n, rounds; /* elements of a part that fits into the cache, and rounds over it */
 } pass;
 
-static void run_pass(void *context, int64_t begin, int64_t end, int)
+static void run_pass(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     const pass *p = context;
     p->loop(p->arrays->a + begin, p->arrays->b + begin, p->arrays->c + begin, end - begin);
@@ -122,7 +122,7 @@ double tess_bench_traffic_rate(tess_bench_arrays *x, tess_bench_traffic traffic)
 
 /* ---- Caches ---- */
 
-static void reread(void *context, int64_t begin, int64_t end, int)
+static void reread(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     const pass *p = context;
     for (int64_t part = begin; part < end; part++)
@@ -149,7 +149,7 @@ double tess_bench_cache_read_rate(tess_bench_arrays *x, size_t bytes, double sec
 
 /* ---- Pages ---- */
 
-static void touch(void *context, int64_t begin, int64_t end, int)
+static void touch(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     volatile char *pages = context;
     for (int64_t i = begin; i < end; i++)

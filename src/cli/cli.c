@@ -297,7 +297,7 @@ tess_status cli_report(tess_mem *mem, json_t *report, const tess_form_part *form
     return cli_print_text(tess_form_put(report, form, style, flags, &text), &text);
 }
 
-void cli_print_line(void *, const char *line)
+void cli_print_line(TESS_UNUSED void *self, const char *line)
 {
     cli_status_clear();
     fprintf(stderr, "%s\n", line);

@@ -22,7 +22,7 @@ static const char commands_help[] = "/reset           forget what was said (not 
 /* The handler gets only the signal's number, so it reports the signal through this variable. */
 static volatile sig_atomic_t interrupted;
 
-static void interrupt(int)
+static void interrupt(TESS_UNUSED int signal_number)
 {
     interrupted = 1;
 }

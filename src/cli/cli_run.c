@@ -10,7 +10,7 @@ static void look_after_saves(void *service)
     tess_async_service_look(service);
 }
 
-static int run(tess_mem *, int argc, char **argv)
+static int run(TESS_UNUSED tess_mem *mem, int argc, char **argv)
 {
     const char *n_ranks = NULL, *trace = NULL;
     tess_ranks ranks = {0};

@@ -2,7 +2,7 @@
 #include "cli/cli_task.h"
 #include "train/text/text_task.h"
 
-static int run(tess_mem *, int argc, char **argv)
+static int run(TESS_UNUSED tess_mem *mem, int argc, char **argv)
 {
     return cli_run_task(&tess_text_task_kind, &cli_train,
                         "name a configuration file, or set what has no default: model.path=FOLDER data.files=FILE",

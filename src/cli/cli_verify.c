@@ -15,7 +15,7 @@ typedef struct verify_options {
     tess_form_style style;
 } verify_options;
 
-static void show_progress(void *, const char *text)
+static void show_progress(TESS_UNUSED void *self, const char *text)
 {
     cli_status_line("verify: %s", text);
 }

@@ -11,7 +11,7 @@ typedef struct on_policy_flags {
     tess_form_style style;
 } on_policy_flags;
 
-static void show_progress(void *, const char *text)
+static void show_progress(TESS_UNUSED void *self, const char *text)
 {
     cli_status_line("verify: %s", text);
 }

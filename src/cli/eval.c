@@ -9,7 +9,7 @@
 #include "train/text/evaluate.h"
 #include "train/text/model_folder.h"
 
-static tess_status print_token(void *, int64_t position, int32_t token, float logprob, float entropy)
+static tess_status print_token(TESS_UNUSED void *context, int64_t position, int32_t token, float logprob, float entropy)
 {
     char number[40], nats[40];
     printf("{\"position\": %lld, \"token\": %d, \"logprob\": %s, \"entropy\": %s}\n", (long long)position, token,
@@ -17,7 +17,7 @@ static tess_status print_token(void *, int64_t position, int32_t token, float lo
     return TESS_OK;
 }
 
-static void show_progress(void *, int64_t n_tokens)
+static void show_progress(TESS_UNUSED void *context, int64_t n_tokens)
 {
     char text[32];
     cli_status_line("evaluated %s tokens", tess_format_count((double)n_tokens, text, sizeof(text)));

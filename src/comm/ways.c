@@ -4,7 +4,7 @@
 #include "device/elementwise.h"
 
 /* ---- Teams ---- */
-static bool is_single(int size, int)
+static bool is_single(int size, TESS_UNUSED int n_local)
 {
     return size == 1;
 }
@@ -14,7 +14,7 @@ static bool is_on_one_host(int size, int n_local)
     return n_local == size;
 }
 
-static bool is_any(int, int)
+static bool is_any(TESS_UNUSED int size, TESS_UNUSED int n_local)
 {
     return true;
 }
@@ -55,7 +55,7 @@ static bool fits_link(const tess_work *work)
            (reads_windows(work) && (work->fp.kind != TESS_TRACE_ALL_REDUCE || adds));
 }
 
-static bool fits_all(const tess_work *)
+static bool fits_all(TESS_UNUSED const tess_work *work)
 {
     return true;
 }

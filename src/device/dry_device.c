@@ -21,7 +21,7 @@ typedef struct dry_device {
     tess_device_table table; /* the host's table, except for the functions that this file replaces */
 } dry_device;
 
-static tess_status dry_alloc(tess_device *, size_t bytes, const char *, void **out)
+static tess_status dry_alloc(TESS_UNUSED tess_device *device, size_t bytes, TESS_UNUSED const char *what, void **out)
 {
     *out =
         mmap(NULL, bytes > 0 ? bytes : 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -29,7 +29,7 @@ static tess_status dry_alloc(tess_device *, size_t bytes, const char *, void **o
     return TESS_OK;
 }
 
-static void dry_free(tess_device *, void *memory, size_t bytes)
+static void dry_free(TESS_UNUSED tess_device *device, void *memory, size_t bytes)
 {
     munmap(memory, bytes > 0 ? bytes : 1);
 }
@@ -102,12 +102,14 @@ static void close_dry(tess_device *device)
     tess_mem_free(device->mem, device);
 }
 
-static tess_status dry_copy(tess_stream *, void *, const void *, size_t)
+static tess_status dry_copy(TESS_UNUSED tess_stream *stream, TESS_UNUSED void *to, TESS_UNUSED const void *from,
+                            TESS_UNUSED size_t bytes)
 {
     return TESS_OK;
 }
 
-static tess_status dry_fill(tess_stream *, void *, int, size_t)
+static tess_status dry_fill(TESS_UNUSED tess_stream *stream, TESS_UNUSED void *to, TESS_UNUSED int byte,
+                            TESS_UNUSED size_t bytes)
 {
     return TESS_OK;
 }

@@ -46,7 +46,7 @@ typedef struct finite_search {
     _Atomic int64_t first;
 } finite_search;
 
-static void search_blocks(void *context, int64_t begin, int64_t end, int)
+static void search_blocks(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     finite_search *s = context;
     const tess_find_not_finite_args *a = s->args;

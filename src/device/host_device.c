@@ -40,19 +40,19 @@ static void stream_destroy(tess_stream *s)
     tess_mem_free(s->mem, s);
 }
 
-static tess_status copy(tess_stream *, void *to, const void *from, size_t bytes)
+static tess_status copy(TESS_UNUSED tess_stream *stream, void *to, const void *from, size_t bytes)
 {
     memcpy(to, from, bytes);
     return TESS_OK;
 }
 
-static tess_status fill(tess_stream *, void *to, int byte, size_t bytes)
+static tess_status fill(TESS_UNUSED tess_stream *stream, void *to, int byte, size_t bytes)
 {
     memset(to, byte, bytes);
     return TESS_OK;
 }
 
-static tess_status synchronize(tess_stream *)
+static tess_status synchronize(TESS_UNUSED tess_stream *stream)
 {
     return TESS_OK;
 }
@@ -67,18 +67,18 @@ static void event_destroy(tess_event *event)
     tess_mem_free(event->device->mem, event);
 }
 
-static tess_status event_on(tess_event *, tess_stream *)
+static tess_status event_on(TESS_UNUSED tess_event *event, TESS_UNUSED tess_stream *stream)
 {
     return TESS_OK;
 }
 
-static tess_status event_query(tess_event *, bool *done)
+static tess_status event_query(TESS_UNUSED tess_event *event, bool *done)
 {
     *done = true;
     return TESS_OK;
 }
 
-static tess_status event_synchronize(tess_event *)
+static tess_status event_synchronize(TESS_UNUSED tess_event *event)
 {
     return TESS_OK;
 }

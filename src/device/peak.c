@@ -8,7 +8,7 @@ typedef struct measurement {
     int64_t rounds;
 } measurement;
 
-static void run(void *context, int64_t begin, int64_t end, int)
+static void run(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     measurement *m = context;
     for (int64_t i = begin; i < end; i++)

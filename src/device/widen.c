@@ -209,7 +209,7 @@ static tess_status gemm_columns(tess_stream *s, const tess_gemm *g, int64_t j, i
     return narrows ? narrow(s, wide[3], g->m, n, (uint16_t *)g->c + j, g->ldc) : TESS_OK;
 }
 
-static tess_status gemm(tess_stream *s, const tess_kernel_row *, const void *args)
+static tess_status gemm(tess_stream *s, TESS_UNUSED const tess_kernel_row *row, const void *args)
 {
     const tess_gemm *g = args;
     TESS_TRY(tess_gemm_check(g));
@@ -224,7 +224,7 @@ static tess_status gemm(tess_stream *s, const tess_kernel_row *, const void *arg
     return TESS_OK;
 }
 
-static tess_status gemm_fused(tess_stream *s, const tess_kernel_row *, const void *args)
+static tess_status gemm_fused(tess_stream *s, TESS_UNUSED const tess_kernel_row *row, const void *args)
 {
     return tess_gemm_fused_by_rows(s, args);
 }
@@ -292,7 +292,7 @@ static tess_status gather(tess_stream *s, const tess_embedding_args *a, const vo
                .x = table, .index = index, .y = a->out, .n = a->T, .row_bytes = a->C * (int64_t)sizeof(uint16_t)});
 }
 
-static tess_status embedding_forward(tess_stream *s, const tess_kernel_row *, const void *args)
+static tess_status embedding_forward(tess_stream *s, TESS_UNUSED const tess_kernel_row *row, const void *args)
 {
     const tess_embedding_args *a = args;
     int64_t n = a->T * a->C;

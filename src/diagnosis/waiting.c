@@ -12,7 +12,7 @@ static bool is_leaf(const diagnosis_search *search, int rank)
 }
 
 /* ---- The rank that has waited longest ---- */
-static bool stop_at_explained(void *context, int missing, const tess_record *)
+static bool stop_at_explained(void *context, int missing, TESS_UNUSED const tess_record *record)
 {
     const tess_history *history = *(const tess_history *const *)context;
     return diagnosis_is_explained(&history->ranks[missing]);
@@ -56,7 +56,7 @@ typedef struct wait_reach {
     int n; /* number of ranks in search->queue; search->mark marks the same ranks */
 } wait_reach;
 
-static bool add_to_reach(void *context, int missing, const tess_record *)
+static bool add_to_reach(void *context, int missing, TESS_UNUSED const tess_record *record)
 {
     wait_reach *r = context;
     if (!r->search->mark[missing]) {

@@ -52,7 +52,7 @@ tess_status tess_checkpoint_meta(const char *folder, int64_t step, char **meta)
     return with_catalog(folder, step, take_meta, meta);
 }
 
-static tess_status verify(const tess_catalog *catalog, void *)
+static tess_status verify(const tess_catalog *catalog, TESS_UNUSED void *self)
 {
     return tess_catalog_verify(catalog, NULL);
 }

@@ -59,7 +59,7 @@ tess_health_reading tess_health_read_load(const char *root)
 }
 
 /* ---- Open files ---- */
-static tess_status count_name(void *context, const char *)
+static tess_status count_name(void *context, TESS_UNUSED const char *name)
 {
     ++*(int *)context;
     return TESS_OK;

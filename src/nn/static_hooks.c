@@ -26,7 +26,7 @@ static tess_status pre_backward(void *self, int unit, const void *const **w, flo
     return TESS_OK;
 }
 
-static tess_status post(void *, int)
+static tess_status post(TESS_UNUSED void *self, TESS_UNUSED int unit)
 {
     return TESS_OK;
 }

@@ -54,7 +54,7 @@ typedef struct parts {
     _Atomic int status; /* the last status that was not TESS_OK */
 } parts;
 
-static void update_part(void *context, int64_t begin, int64_t end, int)
+static void update_part(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     parts *s = context;
     const piece *p = s->p;

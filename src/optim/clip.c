@@ -6,7 +6,7 @@ typedef struct clipping {
     float *g, most;
 } clipping;
 
-static void clip(void *context, int64_t begin, int64_t end, int)
+static void clip(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     const clipping c = *(const clipping *)context;
     for (int64_t i = begin; i < end; i++) {

@@ -32,7 +32,7 @@ typedef struct muon_elements {
 } muon_elements;
 
 /* y = y / b */
-static void divide(void *context, int64_t begin, int64_t end, int)
+static void divide(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     const muon_elements *e = context;
     for (int64_t i = begin; i < end; i++)
@@ -40,7 +40,7 @@ static void divide(void *context, int64_t begin, int64_t end, int)
 }
 
 /* y = a x + b y */
-static void combine(void *context, int64_t begin, int64_t end, int)
+static void combine(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     const muon_elements *e = context;
     for (int64_t i = begin; i < end; i++)
@@ -166,7 +166,7 @@ typedef struct muon_direction {
     _Atomic int status; /* the last status that was not TESS_OK */
 } muon_direction;
 
-static void direct_blocks(void *context, int64_t first, int64_t last, int)
+static void direct_blocks(void *context, int64_t first, int64_t last, TESS_UNUSED int worker)
 {
     muon_direction *d = context;
     const optim_pass *pass = d->pass;

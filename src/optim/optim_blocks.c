@@ -53,7 +53,7 @@ static void keep_status(shared_pass *s, tess_status status)
         atomic_store(&s->status, status);
 }
 
-static void update_blocks(void *context, int64_t begin, int64_t end, int)
+static void update_blocks(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     shared_pass *s = context;
     for (int64_t block = begin; block < end; block++)
@@ -104,7 +104,7 @@ static void update_lane(shared_pass *s, int lane)
     }
 }
 
-static void update_lanes(void *context, int64_t begin, int64_t end, int)
+static void update_lanes(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     for (int64_t lane = begin; lane < end; lane++)
         update_lane(context, (int)lane);

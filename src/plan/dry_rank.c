@@ -61,7 +61,7 @@ static tess_status make_batches(tess_mem *mem, const tess_config *c, const tess_
     return TESS_OK;
 }
 
-static tess_status next(void *self, int64_t, tess_batch *batch)
+static tess_status next(void *self, TESS_UNUSED int64_t index, tess_batch *batch)
 {
     *batch = ((dry_batches *)self)->batch;
     return TESS_OK;

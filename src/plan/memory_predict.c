@@ -80,8 +80,8 @@ tess_status tess_memory_predict_rank(const tess_model_config *model, const tess_
     return TESS_OK;
 }
 
-tess_status tess_memory_device_need(tess_mem *, const tess_config *config, const tess_model *model, int rank,
-                                    double *bytes)
+tess_status tess_memory_device_need(TESS_UNUSED tess_mem *mem, const tess_config *config, const tess_model *model,
+                                    int rank, double *bytes)
 {
     tess_memory_of_rank need;
     const tess_memory_plan plan = tess_memory_plan_of(config, 1);

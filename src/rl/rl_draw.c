@@ -60,8 +60,8 @@ static int64_t turn_begin(const rl_sample *s, int64_t least)
     return first;
 }
 
-static tess_status token(void *self, const tess_request *request, int64_t, int32_t id, float logprob, bool generated,
-                         bool *stop)
+static tess_status token(void *self, const tess_request *request, TESS_UNUSED int64_t position, int32_t id,
+                         float logprob, bool generated, bool *stop)
 {
     rl_drawing *d = self;
     rl_sample *s = request->user;

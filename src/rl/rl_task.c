@@ -457,7 +457,7 @@ static bool evaluates(const void *self, bool last)
     return r->held_out != NULL && (last || r->engine->step % r->config->validation.interval == 0);
 }
 
-static tess_status after_step(void *self, bool last, tess_validation_report *)
+static tess_status after_step(void *self, bool last, TESS_UNUSED tess_validation_report *report)
 {
     rl *r = self;
     if (!rl_has_pairs(r->config) && r->figures.n > 0) /* this process made the step */

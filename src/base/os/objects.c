@@ -74,7 +74,7 @@ typedef struct object_search {
     int n_seen;
 } object_search;
 
-static int take_wanted(struct dl_phdr_info *info, size_t, void *context)
+static int take_wanted(struct dl_phdr_info *info, TESS_UNUSED size_t size, void *context)
 {
     object_search *s = context;
     tess_object *object = s->object;

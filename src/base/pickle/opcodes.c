@@ -367,12 +367,12 @@ static tess_status op_binpersid(machine *m)
     return push_persistent(m, id);
 }
 
-static tess_status op_extension(machine *)
+static tess_status op_extension(TESS_UNUSED machine *m)
 {
     return TESS_FAIL(TESS_E_UNSUPPORTED, "it names a class by a number of the writer's extension registry");
 }
 
-static tess_status op_buffer(machine *)
+static tess_status op_buffer(TESS_UNUSED machine *m)
 {
     return TESS_FAIL(TESS_E_UNSUPPORTED, "a buffer that lies outside the pickle");
 }

@@ -53,7 +53,8 @@ static tess_status one_round(comm_bench *b, const comm_case *which, comm_result 
 }
 
 /* Fills in the values in the order of `columns`. */
-static void figures(const comm_bench *, const comm_case *, int, const double *m, double *values)
+static void figures(TESS_UNUSED const comm_bench *b, TESS_UNUSED const comm_case *which, TESS_UNUSED int i,
+                    const double *m, double *values)
 {
     memcpy(values, m + COMM_LIMIT, (COMM_MEDIANS - COMM_LIMIT) * sizeof(values[0]));
 }

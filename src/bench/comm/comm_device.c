@@ -82,7 +82,8 @@ static tess_status one_round(comm_bench *b, const comm_case *which, comm_result 
     return TESS_OK;
 }
 
-static void figures(const comm_bench *, const comm_case *, int, const double *m, double *values)
+static void figures(TESS_UNUSED const comm_bench *b, TESS_UNUSED const comm_case *which, TESS_UNUSED int i,
+                    const double *m, double *values)
 {
     memcpy(values, m + COMM_OTHERS, 2 * sizeof(values[0]));
 }

@@ -53,7 +53,7 @@ tess_status async_stage_plan(tess_saver *s, const tess_ckpt_tensor *tensors, int
 /* ---- Its memory ---- */
 /* Populates pages with all threads, huge pages where the kernel supports them: they speed up the copy, and the disk
  * reads longer runs. MADV_COLLAPSE needs one present page in each huge page. */
-static void populate(void *context, int64_t begin, int64_t end, int)
+static void populate(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     uint8_t *from = (uint8_t *)context + begin;
     size_t size = (size_t)(end - begin);
@@ -147,7 +147,7 @@ static int piece_at(const tess_saver *s, uint64_t offset)
 }
 
 /* Copies one thread's range of the stage. */
-static void copy_range(void *context, int64_t begin, int64_t end, int)
+static void copy_range(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     const copy *c = context;
     tess_saver *s = c->saver;

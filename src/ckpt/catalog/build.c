@@ -22,7 +22,7 @@ static int compare_names(const void *a, const void *b)
 }
 
 /* The catalog's tensors own the nodes. */
-static void leave_node(void *)
+static void leave_node(TESS_UNUSED void *node)
 {
 }
 

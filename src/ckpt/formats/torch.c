@@ -197,7 +197,7 @@ static json_t *meta_object(json_t *meta, const char *prefix)
 }
 
 /* Enters a dict for export_find_dicts. `self` points to the dict that was entered last. */
-static bool enter_dict(void *self, int, const char *key)
+static bool enter_dict(void *self, TESS_UNUSED int depth, const char *key)
 {
     const tess_pickle_value **dict = self, *value = tess_pickle_get(*dict, key);
     if (value == NULL || (value->kind != TESS_PICKLE_DICT && torch_module(value) == NULL))

@@ -21,7 +21,7 @@ typedef struct store_save {
 } store_save;
 
 /* ---- Own files ---- */
-static void write_files(void *context, int64_t begin, int64_t end, int)
+static void write_files(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     const store_save *s = context;
     for (int64_t i = begin; i < end; i++) {

@@ -100,7 +100,7 @@ static tess_status agree(void *self, tess_status status)
     return tess_team_agree(((rank_save *)self)->team, status);
 }
 
-static tess_status agree_on_folder(void *self, const char *, tess_status made)
+static tess_status agree_on_folder(void *self, TESS_UNUSED const char *folder, tess_status made)
 {
     return agree(self, made);
 }

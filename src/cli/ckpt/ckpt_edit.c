@@ -30,7 +30,7 @@ static void print_changes(const char *prefix, const json_t *before, const json_t
     }
 }
 
-static int run(tess_mem *, int argc, char **argv)
+static int run(TESS_UNUSED tess_mem *mem, int argc, char **argv)
 {
     const char *add = NULL;
     const cli_flag flags[] = {{"--add", NULL, "add keys that are not there", .text = &add}};

@@ -17,7 +17,7 @@ typedef struct top_options {
     int64_t n_columns; /* 0: all */
 } top_options;
 
-static void put(void *self, tess_top_style, const char *text)
+static void put(void *self, TESS_UNUSED tess_top_style style, const char *text)
 {
     fputs(text, self);
 }

@@ -68,14 +68,14 @@ static attr_t attributes_of(tess_top_style style)
     }
 }
 
-static void put(void *, tess_top_style style, const char *text)
+static void put(TESS_UNUSED void *self, tess_top_style style, const char *text)
 {
     attrset(attributes_of(style));
     addstr(text);
     attrset(A_NORMAL);
 }
 
-static void end_line(void *)
+static void end_line(TESS_UNUSED void *self)
 {
     int row = getcury(stdscr);
     move(row + 1 < LINES ? row + 1 : row, 0); /* lines that do not fit overwrite the last one */

@@ -36,7 +36,7 @@ static hosts_pair *find(const tess_work *work)
 }
 
 /* Progresses MPI while NCCL connects, because peers may need this rank's messages for their meeting. */
-static tess_status look(void *self, double)
+static tess_status look(void *self, TESS_UNUSED double waited_s)
 {
     const tess_team *team = self;
     const tess_runtime *rt = team->runtime;

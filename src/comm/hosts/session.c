@@ -30,7 +30,7 @@ static void *end_anyway(void *status)
     _exit((int)(intptr_t)status);
 }
 
-static void at_exit(int status, void *)
+static void at_exit(int status, TESS_UNUSED void *unused)
 {
     if (getpid() != opener_pid)
         return; /* a forked child must not use its parent's MPI */

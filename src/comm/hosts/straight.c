@@ -43,7 +43,7 @@ static tess_status show(tess_work *work, uint64_t round)
     return TESS_OK;
 }
 
-static void take(tess_work *work, uint64_t)
+static void take(tess_work *work, TESS_UNUSED uint64_t round)
 {
     int me = work->team->rank;
     straight_block from = block_of(work, me, true), to = block_of(work, me, false);
@@ -81,7 +81,7 @@ static tess_status show_rows(tess_work *work, uint64_t round)
     return TESS_OK;
 }
 
-static void take_nothing(tess_work *, uint64_t)
+static void take_nothing(TESS_UNUSED tess_work *work, TESS_UNUSED uint64_t round)
 {
 }
 

@@ -264,7 +264,7 @@ static bool advance(tess_work *work)
 
 const comm_link tess_link_channel = {.advance = advance};
 
-const comm_link *tess_channel_link(const tess_team *, int)
+const comm_link *tess_channel_link(TESS_UNUSED const tess_team *team, TESS_UNUSED int peer)
 {
     return &tess_link_channel;
 }

@@ -65,12 +65,12 @@ static void start(tess_work *work)
     }
 }
 
-static bool advance(tess_work *)
+static bool advance(TESS_UNUSED tess_work *work)
 {
     return true;
 }
 
-static int missing(const tess_work *, int *ranks)
+static int missing(TESS_UNUSED const tess_work *work, int *ranks)
 {
     ranks[0] = 0;
     return 1; /* only a message can be incomplete, and it waits for this rank */

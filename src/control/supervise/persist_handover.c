@@ -100,7 +100,7 @@ static const char *report_difference(const tess_persist_heir *heir, const saved_
 
 /* ---- Saving it ---- */
 
-static void pass_on(void *, const struct tess_job *, const pid_t *)
+static void pass_on(TESS_UNUSED void *self, TESS_UNUSED const struct tess_job *job, TESS_UNUSED const pid_t *pids)
 {
     tess_stop_signals_pass_on();
 }

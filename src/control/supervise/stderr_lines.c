@@ -3,12 +3,12 @@
 #include <stddef.h>
 #include <stdio.h>
 
-static void write_line(void *, const char *text)
+static void write_line(TESS_UNUSED void *self, const char *text)
 {
     fprintf(stderr, "tessera: %s\n", text);
 }
 
-static void write_plain_line(void *, const char *text)
+static void write_plain_line(TESS_UNUSED void *self, const char *text)
 {
     fprintf(stderr, "%s\n", text);
 }

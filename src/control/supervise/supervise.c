@@ -142,7 +142,7 @@ static bool has_room(supervision *s)
 }
 
 /* Called regularly by the launcher. If more ranks can run, asks the present ones to leave after their next save. */
-static void tick(void *self, const tess_job *job, const pid_t *)
+static void tick(void *self, const tess_job *job, TESS_UNUSED const pid_t *pids)
 {
     supervision *s = self;
     uint32_t no = JOB_STOP_NO;

@@ -20,7 +20,7 @@ typedef struct stop_requests {
 static stop_requests *volatile requests;
 
 /* Handler that ignores further signals: a closed terminal sends several SIGHUP, also while the process ends. */
-static void take_no_notice(int)
+static void take_no_notice(TESS_UNUSED int number)
 {
 }
 

@@ -18,13 +18,13 @@ static void write_line(const tess_failure *failure)
     fputs(line, stderr); /* a single write: otherwise, lines of other ranks could come in between */
 }
 
-static void report(void *, const tess_failure *failure, tess_launch_decision *decision)
+static void report(TESS_UNUSED void *self, const tess_failure *failure, tess_launch_decision *decision)
 {
     write_line(failure);
     decision->reported = true;
 }
 
-static void report_faults(void *, int rank, const tess_rank_past *past)
+static void report_faults(TESS_UNUSED void *self, int rank, const tess_rank_past *past)
 {
     char line[TESS_LIVES_LINE_BYTES + 2];
     if (past->faults_before == 0)

@@ -423,7 +423,8 @@ static tess_status evaluate_attribute(template_run *run, template_scope *scope, 
     return template_attribute(run, &value, node->text, out);
 }
 
-static tess_status evaluate_literal(template_run *, template_scope *, const template_node *node, template_value *out)
+static tess_status evaluate_literal(TESS_UNUSED template_run *run, TESS_UNUSED template_scope *scope,
+                                    const template_node *node, template_value *out)
 {
     *out = node->value;
     return TESS_OK;

@@ -120,7 +120,7 @@ static tess_status wrap(const tess_node *node, const tess_template *outer, tess_
     return TESS_OK;
 }
 
-static tess_status read_post(tess_mem *, const tess_node *node, const char *type, void *into)
+static tess_status read_post(TESS_UNUSED tess_mem *mem, const tess_node *node, const char *type, void *into)
 {
     tess_template outer = {0};
     if (strcmp(type, "ByteLevel") == 0)

@@ -64,7 +64,7 @@ TESS_INLINE void adamw_with_f16(const void *context, int64_t i, int64_t n)
     v_put(a->u.copy, i, adamw_part(a, i, n), n, TESS_F16);
 }
 
-static void adamw_loop(void *context, int64_t begin, int64_t end, int)
+static void adamw_loop(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     const adamw_call call =
         *(const adamw_call *)context; /* a copy on the stack, so that the stores cannot alias its constants */

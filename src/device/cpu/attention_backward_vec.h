@@ -76,7 +76,7 @@ static void pack_keys(const attention_unit *u, int64_t block)
                (float *)keys_of(u, 1, base).at);
 }
 
-static void pack_queries(const attention_unit *u, int64_t rep, int64_t tile, void *)
+static void pack_queries(const attention_unit *u, int64_t rep, int64_t tile, TESS_UNUSED void *memory)
 {
     const tess_attention *a = u->a;
     const int64_t D = a->head_size, ld = padded_head(a), head = u->kv_head * u->n_rep + rep;
@@ -205,7 +205,7 @@ static void query_tile_alone(const attention_unit *u, int64_t rep, int64_t tile,
     }
 }
 
-static void write_dq(const attention_unit *u, int64_t rep, int64_t tile, void *)
+static void write_dq(const attention_unit *u, int64_t rep, int64_t tile, TESS_UNUSED void *memory)
 {
     const tess_attention *a = u->a;
     const int64_t D = a->head_size, head = u->kv_head * u->n_rep + rep;

@@ -271,7 +271,7 @@ typedef struct pack_job {
     packed_keys packed;
 } pack_job;
 
-static void pack_blocks(void *context, int64_t begin, int64_t end, int)
+static void pack_blocks(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     const pack_job *job = context;
     const tess_attention *a = job->a;

@@ -36,7 +36,7 @@ static float dot(const uint16_t *x, const uint16_t *y, int64_t D)
     return v_sum(sum);
 }
 
-void tess_attention_pack_queries_amx(const attention_unit *u, int64_t rep, int64_t tile, void *)
+void tess_attention_pack_queries_amx(const attention_unit *u, int64_t rep, int64_t tile, TESS_UNUSED void *memory)
 {
     const tess_attention *a = u->a;
     const int64_t D = a->head_size, ld = padded_head(a), head = u->kv_head * u->n_rep + rep;
@@ -81,7 +81,7 @@ void tess_attention_write_keys_amx(const attention_unit *u, int64_t block, const
     }
 }
 
-void tess_attention_write_dq_amx(const attention_unit *u, int64_t rep, int64_t tile, void *)
+void tess_attention_write_dq_amx(const attention_unit *u, int64_t rep, int64_t tile, TESS_UNUSED void *memory)
 {
     const tess_attention *a = u->a;
     const int64_t D = a->head_size, n = min64(BLOCK, u->seq->q_len - tile * BLOCK);

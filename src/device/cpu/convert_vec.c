@@ -15,7 +15,7 @@ TESS_INLINE void convert_span(const tess_convert_args *c, int64_t begin, int64_t
     row_each(convert_part, &constant, begin, end);
 }
 
-static void convert_loop(void *context, int64_t begin, int64_t end, int)
+static void convert_loop(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     const tess_convert_args *c = context;
     size_t size = tess_dtype_size(c->from);

@@ -24,7 +24,7 @@ TESS_INLINE void embedding_sum_bf16(const void *context, int64_t i, int64_t n)
     embedding_sum(context, i, n, TESS_BF16);
 }
 
-static void embedding_forward_loop(void *context, int64_t begin, int64_t end, int)
+static void embedding_forward_loop(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     const tess_embedding_args *e = context;
     size_t row_bytes = (size_t)e->C * tess_dtype_size(e->dtype);
@@ -42,7 +42,7 @@ static void embedding_forward_loop(void *context, int64_t begin, int64_t end, in
     }
 }
 
-static void embedding_backward_loop(void *context, int64_t begin, int64_t end, int)
+static void embedding_backward_loop(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     const tess_embedding_grad_args *e = context;
     for (int64_t t = 0; t < e->T; t++) {
@@ -54,7 +54,7 @@ static void embedding_backward_loop(void *context, int64_t begin, int64_t end, i
     }
 }
 
-static void zero_loop(void *context, int64_t begin, int64_t end, int)
+static void zero_loop(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     memset((float *)context + begin, 0, (size_t)(end - begin) * sizeof(float));
 }

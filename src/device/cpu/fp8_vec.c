@@ -47,7 +47,7 @@ TESS_INLINE void fp8_rows(const tess_round_fp8_args *c, int64_t begin, int64_t e
     }
 }
 
-static void fp8_loop(void *context, int64_t begin, int64_t end, int)
+static void fp8_loop(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     const tess_round_fp8_args *c = context;
     if (c->format == TESS_E4M3 && c->dtype == TESS_F32)

@@ -6,13 +6,14 @@ enum { K_STEP = 2 };
 
 #include "device/cpu/gemm_avx512_impl.h"
 
-static inline __m512i load_packed(const void *x, int64_t i, int64_t left, tess_dtype)
+static inline __m512i load_packed(const void *x, int64_t i, int64_t left, TESS_UNUSED tess_dtype dtype)
 {
     __mmask32 mask = left >= 32 ? 0xffffffff : (__mmask32)((1u << left) - 1);
     return _mm512_maskz_loadu_epi16(mask, (const uint16_t *)x + i);
 }
 
-static inline __m512i load_columns(const void *x, int64_t i, int64_t ld, int64_t left, __mmask16 mask, tess_dtype)
+static inline __m512i load_columns(const void *x, int64_t i, int64_t ld, int64_t left, __mmask16 mask,
+                                   TESS_UNUSED tess_dtype dtype)
 {
     const uint16_t *even = (const uint16_t *)x + i;
     __m512i odd = left > 1 ? load_bf16(even + ld, mask) : _mm512_setzero_si512();

@@ -104,7 +104,7 @@ static void pack_b(const amx_plan *p, int64_t begin, int64_t end, uint16_t *to)
                       .to = to});
 }
 
-static void pack_slab(void *context, int64_t begin, int64_t end, int)
+static void pack_slab(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     const amx_plan *p = context;
     pack_b(p, begin, end, p->slab + begin * p->k_steps * GEMM_STEP_ELEMENTS);

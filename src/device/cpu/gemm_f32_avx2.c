@@ -201,7 +201,8 @@ static inline vec few_packed(const void *x, int64_t i, int64_t left, tess_dtype 
     return v_get(x, i, left < 16 ? left : 16, dtype);
 }
 
-static inline vec few_columns(const void *x, int64_t i, int64_t, int64_t, int64_t n, tess_dtype dtype)
+static inline vec few_columns(const void *x, int64_t i, TESS_UNUSED int64_t ld, TESS_UNUSED int64_t left, int64_t n,
+                              tess_dtype dtype)
 {
     return v_get(x, i, n, dtype);
 }

@@ -9,7 +9,8 @@ static inline __m512i load_packed(const void *x, int64_t i, int64_t left, tess_d
     return _mm512_castps_si512(load(x, i, first(left), dtype));
 }
 
-static inline __m512i load_columns(const void *x, int64_t i, int64_t, int64_t, __mmask16 mask, tess_dtype dtype)
+static inline __m512i load_columns(const void *x, int64_t i, TESS_UNUSED int64_t ld, TESS_UNUSED int64_t left,
+                                   __mmask16 mask, tess_dtype dtype)
 {
     return _mm512_castps_si512(load(x, i, mask, dtype));
 }

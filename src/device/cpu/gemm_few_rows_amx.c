@@ -66,7 +66,7 @@ static void multiply_packed(const uint16_t *step, const uint16_t *packed)
     _tile_dpbf16ps(3, 5, 7);
 }
 
-static void multiply_groups(void *context, int64_t begin, int64_t end, int)
+static void multiply_groups(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     const few_rows *f = context;
     const tess_gemm *g = f->g;

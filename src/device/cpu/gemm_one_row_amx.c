@@ -58,7 +58,7 @@ static inline void add_step(const float *a, const uint16_t *b, int64_t ldb, int6
 }
 
 /* Computes pieces [begin, end) of C. */
-static void multiply_pieces(void *context, int64_t begin, int64_t end, int)
+static void multiply_pieces(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     const one_row *x = context;
     const tess_gemm *g = x->g;

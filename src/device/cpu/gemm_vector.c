@@ -438,7 +438,7 @@ static void multiply_part(const vector_plan *p, int64_t part)
     }
 }
 
-static void multiply_parts(void *context, int64_t begin, int64_t end, int)
+static void multiply_parts(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     for (int64_t part = begin; part < end; part++)
         multiply_part(context, part);

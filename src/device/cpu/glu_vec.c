@@ -81,14 +81,14 @@ static void glu_span(const glu *a, int64_t t, int64_t begin, int64_t end)
         glu_part(a, t, begin, end, TESS_ACT_GELU_ERF, TESS_BF16);
 }
 
-static void glu_rows_loop(void *context, int64_t begin, int64_t end, int)
+static void glu_rows_loop(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     const glu *a = context;
     for (int64_t t = begin; t < end; t++)
         glu_span(a, t, 0, a->F);
 }
 
-static void act_loop(void *context, int64_t begin, int64_t end, int)
+static void act_loop(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     glu_span(context, 0, begin, end);
 }

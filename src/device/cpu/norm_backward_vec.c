@@ -82,7 +82,7 @@ TESS_INLINE void norm_grad_blocks(const norm_grad *g, int64_t begin, int64_t end
     }
 }
 
-static void norm_grad_loop(void *context, int64_t begin, int64_t end, int)
+static void norm_grad_loop(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     const norm_grad *g = context;
     if (g->args.mean != NULL && g->args.dtype == TESS_F32)
@@ -103,7 +103,7 @@ static void norm_add_blocks(const norm_grad *g, const float *blocks, float *out,
     p_put_floats(out + i, sum, n, g->args.dtype);
 }
 
-static void norm_add_blocks_loop(void *context, int64_t begin, int64_t end, int)
+static void norm_add_blocks_loop(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     const norm_grad *g = context;
     for (int64_t i = begin; i < end; i += TESS_PAIR) {

@@ -83,7 +83,7 @@ TESS_INLINE void norm_rows(const tess_norm_args *a, int64_t begin, int64_t end, 
     }
 }
 
-static void rmsnorm_loop(void *context, int64_t begin, int64_t end, int)
+static void rmsnorm_loop(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     const tess_norm_args *a = context;
     if (a->dtype == TESS_F32)
@@ -92,7 +92,7 @@ static void rmsnorm_loop(void *context, int64_t begin, int64_t end, int)
         norm_rows(a, begin, end, TESS_BF16, false);
 }
 
-static void layernorm_loop(void *context, int64_t begin, int64_t end, int)
+static void layernorm_loop(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     const tess_norm_args *a = context;
     if (a->dtype == TESS_F32)

@@ -14,7 +14,7 @@ TESS_INLINE void add_part(const void *context, int64_t i, int64_t n)
     p_put(a->y, i, p_add(p_get(a->a, i, n, a->dtype), p_get(a->b, i, n, a->dtype)), n, a->dtype);
 }
 
-static void add_loop(void *context, int64_t begin, int64_t end, int)
+static void add_loop(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     tess_add_args a = *(const tess_add_args *)context;
     if (a.dtype == TESS_F32)
@@ -37,7 +37,7 @@ TESS_INLINE void scale_part(const void *context, int64_t i, int64_t n)
     p_put(m->y, i, p_scale(p_get(m->x, i, n, m->dtype), m->factor), n, m->dtype);
 }
 
-static void scale_loop(void *context, int64_t begin, int64_t end, int)
+static void scale_loop(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     tess_scale_args m = *(const tess_scale_args *)context;
     if (m.dtype == TESS_F32)
@@ -85,7 +85,7 @@ TESS_INLINE void column_tile(const tess_column_sum_args *c, int64_t first, int64
                      count - i < TESS_PAIR ? count - i : TESS_PAIR, dtype);
 }
 
-static void column_loop(void *context, int64_t begin, int64_t end, int)
+static void column_loop(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     const tess_column_sum_args *c = context;
     for (int64_t first = begin; first < end; first += COLUMN_TILE) {
@@ -224,7 +224,7 @@ typedef struct float_sums {
     _Atomic bool bad;
 } float_sums;
 
-static void sum_loop(void *context, int64_t begin, int64_t end, int)
+static void sum_loop(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     float_sums *sums = context;
     const tess_reduction *r = sums->r;
@@ -291,7 +291,7 @@ TESS_INLINE void sumsq_rows(const tess_row_sumsq_args *a, int64_t first, int64_t
     }
 }
 
-static void sumsq_loop(void *context, int64_t begin, int64_t end, int)
+static void sumsq_loop(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     const tess_row_sumsq_args *a = context;
     int64_t r = begin;

@@ -28,7 +28,7 @@ TESS_INLINE void rope_rows(const tess_rope_args *context, int64_t begin, int64_t
     }
 }
 
-static void rope_loop(void *context, int64_t begin, int64_t end, int)
+static void rope_loop(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     const tess_rope_args *a = context;
     if (a->dtype == TESS_F32)

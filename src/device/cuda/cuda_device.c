@@ -40,7 +40,7 @@ static tess_status fail_alloc(const cuda_device *d, int error, size_t bytes)
         tess_format_bytes((double)left, free, sizeof(free)), tess_format_bytes((double)whole, all, sizeof(all)));
 }
 
-static tess_status cuda_alloc(tess_device *device, size_t bytes, const char *, void **out)
+static tess_status cuda_alloc(tess_device *device, size_t bytes, TESS_UNUSED const char *what, void **out)
 {
     cuda_device *d = (cuda_device *)device;
     cuda_address memory = 0;
@@ -60,7 +60,7 @@ static tess_status cuda_alloc(tess_device *device, size_t bytes, const char *, v
 }
 
 /* Ignores errors: an error of a queue is reported to the threads that wait for the queue. */
-static void cuda_free(tess_device *device, void *memory, size_t)
+static void cuda_free(tess_device *device, void *memory, TESS_UNUSED size_t bytes)
 {
     cuda_device *d = (cuda_device *)device;
     d->cu->context_set(d->context);

@@ -28,7 +28,8 @@ tess_status tess_cuda_peer_export(tess_device *device, void *memory, size_t byte
 }
 
 /* The driver knows the size. */
-tess_status tess_cuda_peer_import(tess_device *device, const tess_peer_handle *handle, size_t, void **out)
+tess_status tess_cuda_peer_import(tess_device *device, const tess_peer_handle *handle, TESS_UNUSED size_t bytes,
+                                  void **out)
 {
     cuda_device *d = (cuda_device *)device;
     cuda_ipc ipc;
@@ -41,7 +42,7 @@ tess_status tess_cuda_peer_import(tess_device *device, const tess_peer_handle *h
     return TESS_OK;
 }
 
-void tess_cuda_peer_release(tess_device *device, void *memory, size_t)
+void tess_cuda_peer_release(tess_device *device, void *memory, TESS_UNUSED size_t bytes)
 {
     cuda_device *d = (cuda_device *)device;
     d->cu->context_set(d->context);

@@ -38,7 +38,7 @@ static tess_status take_range(far_device *d, size_t bytes, char **out)
     return TESS_OK;
 }
 
-static tess_status far_alloc(tess_device *device, size_t bytes, const char *, void **out)
+static tess_status far_alloc(tess_device *device, size_t bytes, TESS_UNUSED const char *what, void **out)
 {
     char *memory = NULL;
     TESS_TRY(take_range((far_device *)device, bytes, &memory));
@@ -133,7 +133,7 @@ static tess_status enqueue(tess_stream *stream, far_call call, const void *tail,
     return TESS_OK;
 }
 
-static tess_status run_copy(tess_stream *, const far_call *c)
+static tess_status run_copy(TESS_UNUSED tess_stream *inner, const far_call *c)
 {
     memmove(c->to, c->from, (size_t)c->n);
     return TESS_OK;
@@ -152,7 +152,7 @@ static tess_status copy(tess_stream *stream, void *to, const void *from, size_t 
                    NULL, 0);
 }
 
-static tess_status run_upload(tess_stream *, const far_call *c)
+static tess_status run_upload(TESS_UNUSED tess_stream *inner, const far_call *c)
 {
     memcpy(c->to, c->tail, (size_t)c->n);
     return TESS_OK;
@@ -165,7 +165,7 @@ static tess_status upload(tess_stream *stream, void *to, const void *from, size_
                    from, bytes);
 }
 
-static tess_status run_fill(tess_stream *, const far_call *c)
+static tess_status run_fill(TESS_UNUSED tess_stream *inner, const far_call *c)
 {
     memset(c->to, c->byte, (size_t)c->n);
     return TESS_OK;

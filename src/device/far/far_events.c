@@ -49,7 +49,7 @@ static void wait_for(far_event *e, int64_t ticket)
     pthread_mutex_unlock(&e->lock);
 }
 
-static tess_status reach(tess_stream *, const far_call *call)
+static tess_status reach(TESS_UNUSED tess_stream *inner, const far_call *call)
 {
     far_event *e = call->to;
     pthread_mutex_lock(&e->lock);
@@ -61,7 +61,7 @@ static tess_status reach(tess_stream *, const far_call *call)
     return TESS_OK;
 }
 
-static tess_status await(tess_stream *, const far_call *call)
+static tess_status await(TESS_UNUSED tess_stream *inner, const far_call *call)
 {
     far_event *e = call->to;
     wait_for(e, call->n);

@@ -25,7 +25,7 @@ static void explain(const far_device *d, const char *address, bool by_host)
     (void)written;
 }
 
-static void on_fault(int signal, siginfo_t *info, void *)
+static void on_fault(int signal, siginfo_t *info, TESS_UNUSED void *context)
 {
     const char *address = info->si_addr;
     for (const far_device *d = atomic_load(&devices); d != NULL; d = d->next) {

@@ -15,7 +15,7 @@ static tess_status fetch(tess_home *h, tess_home_span *span)
     return TESS_OK;
 }
 
-static tess_status compute_at_home(tess_home *, tess_home_span *span)
+static tess_status compute_at_home(TESS_UNUSED tess_home *h, tess_home_span *span)
 {
     for (int i = 0; i < span->n_parts; i++)
         span->parts[i].here = span->parts[i].at;

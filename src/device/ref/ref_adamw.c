@@ -20,7 +20,7 @@ static void record(const tess_adamw_update *u, int64_t i)
     tess_undo_mark(u->undo, i, n);
 }
 
-tess_status tess_ref_adamw(tess_stream *, const tess_adamw_update *u)
+tess_status tess_ref_adamw(TESS_UNUSED tess_stream *s, const tess_adamw_update *u)
 {
     TESS_TRY(tess_check_convert(TESS_F32, u->copy_dtype));
     adamw_step a = adamw_step_of(u);

@@ -1,7 +1,7 @@
 /* Converts values to another dtype, rounded to nearest even. */
 #include "device/ref/ref_impl.h"
 
-tess_status tess_ref_convert(tess_stream *, const tess_convert_args *a)
+tess_status tess_ref_convert(TESS_UNUSED tess_stream *s, const tess_convert_args *a)
 {
     TESS_TRY(tess_check_convert(a->from, a->to));
     if (a->from == a->to) {

@@ -5,7 +5,7 @@
 #include "device/ref/ref_impl.h"
 #include "device/stream_impl.h"
 
-static void copy_loop(void *context, int64_t begin, int64_t end, int)
+static void copy_loop(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     const tess_copy_rows_args *a = context;
     for (int64_t i = begin; i < end; i++)
@@ -18,7 +18,7 @@ tess_status tess_ref_copy_rows(tess_stream *s, const tess_copy_rows_args *a)
     return TESS_OK;
 }
 
-static void gather_loop(void *context, int64_t begin, int64_t end, int)
+static void gather_loop(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     const tess_gather_rows_args *a = context;
     for (int64_t i = begin; i < end; i++)
@@ -31,7 +31,7 @@ tess_status tess_ref_gather_rows(tess_stream *s, const tess_gather_rows_args *a)
     return TESS_OK;
 }
 
-tess_status tess_ref_exact_sum(tess_stream *, const tess_exact_sum_args *a)
+tess_status tess_ref_exact_sum(TESS_UNUSED tess_stream *s, const tess_exact_sum_args *a)
 {
     for (int64_t i = 0; i < a->n; i++)
         tess_exact_add(a->sum, a->negate ? -(double)a->x[i] : (double)a->x[i]);

@@ -2,7 +2,7 @@
  * ascending. */
 #include "device/ref/ref_impl.h"
 
-tess_status tess_ref_embedding_forward(tess_stream *, const tess_embedding_args *a)
+tess_status tess_ref_embedding_forward(TESS_UNUSED tess_stream *s, const tess_embedding_args *a)
 {
     TESS_TRY(tess_check_dtype("embedding", a->dtype));
     for (int64_t t = 0; t < a->T; t++)
@@ -15,7 +15,7 @@ tess_status tess_ref_embedding_forward(tess_stream *, const tess_embedding_args 
     return TESS_OK;
 }
 
-tess_status tess_ref_embedding_backward(tess_stream *, const tess_embedding_grad_args *a)
+tess_status tess_ref_embedding_backward(TESS_UNUSED tess_stream *s, const tess_embedding_grad_args *a)
 {
     TESS_TRY(tess_check_dtype("embedding backward", a->dtype));
     for (int64_t i = 0; i < a->rows * a->C && !a->accumulate; i++)

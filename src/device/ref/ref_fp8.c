@@ -23,7 +23,7 @@ static void round_block(const tess_round_fp8_args *a, int64_t at, int64_t to, in
     }
 }
 
-tess_status tess_ref_round_fp8(tess_stream *, const tess_round_fp8_args *a)
+tess_status tess_ref_round_fp8(TESS_UNUSED tess_stream *s, const tess_round_fp8_args *a)
 {
     TESS_TRY(tess_check_dtype("round_fp8", a->dtype));
     for (int64_t r = 0; r < a->rows; r++)
@@ -40,7 +40,7 @@ static int64_t block_at(int64_t at, int64_t C)
     return C - at < TESS_FP8_BLOCK ? C - at : TESS_FP8_BLOCK;
 }
 
-static void encode_rows(void *context, int64_t begin, int64_t end, int)
+static void encode_rows(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     const tess_fp8_encode_args *a = context;
     for (int64_t r = begin; r < end; r++) {
@@ -50,7 +50,7 @@ static void encode_rows(void *context, int64_t begin, int64_t end, int)
     }
 }
 
-static void decode_rows(void *context, int64_t begin, int64_t end, int)
+static void decode_rows(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     const tess_fp8_decode_args *a = context;
     for (int64_t r = begin; r < end; r++) {

@@ -34,7 +34,7 @@ static float add_leaves(const tess_gemm *g, int64_t i, int64_t j, int64_t begin,
     return add_leaves(g, i, j, begin, begin + left) + add_leaves(g, i, j, begin + left, end);
 }
 
-static void gemm_rows(void *context, int64_t begin, int64_t end, int)
+static void gemm_rows(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     const tess_gemm *g = context;
     for (int64_t i = begin; i < end; i++) {

@@ -4,7 +4,7 @@
 #include "device/vmath.h"
 #include "device/activation.h"
 
-tess_status tess_ref_glu_forward(tess_stream *, const tess_glu_args *a)
+tess_status tess_ref_glu_forward(TESS_UNUSED tess_stream *s, const tess_glu_args *a)
 {
     TESS_TRY(tess_check_dtype("glu", a->dtype));
     for (int64_t t = 0; t < a->T; t++)
@@ -15,7 +15,7 @@ tess_status tess_ref_glu_forward(tess_stream *, const tess_glu_args *a)
     return TESS_OK;
 }
 
-tess_status tess_ref_glu_backward(tess_stream *, const tess_glu_grad_args *a)
+tess_status tess_ref_glu_backward(TESS_UNUSED tess_stream *s, const tess_glu_grad_args *a)
 {
     TESS_TRY(tess_check_dtype("glu backward", a->dtype));
     for (int64_t t = 0; t < a->T; t++)
@@ -30,7 +30,7 @@ tess_status tess_ref_glu_backward(tess_stream *, const tess_glu_grad_args *a)
     return TESS_OK;
 }
 
-tess_status tess_ref_act_forward(tess_stream *, const tess_act_args *a)
+tess_status tess_ref_act_forward(TESS_UNUSED tess_stream *s, const tess_act_args *a)
 {
     TESS_TRY(tess_check_dtype("activation", a->dtype));
     for (int64_t i = 0; i < a->n; i++)
@@ -38,7 +38,7 @@ tess_status tess_ref_act_forward(tess_stream *, const tess_act_args *a)
     return TESS_OK;
 }
 
-tess_status tess_ref_act_backward(tess_stream *, const tess_act_grad_args *a)
+tess_status tess_ref_act_backward(TESS_UNUSED tess_stream *s, const tess_act_grad_args *a)
 {
     TESS_TRY(tess_check_dtype("activation backward", a->dtype));
     for (int64_t i = 0; i < a->n; i++) {

@@ -32,7 +32,7 @@ static const void *add_residual(const tess_norm_args *a)
     return a->h_out;
 }
 
-tess_status tess_ref_rmsnorm_forward(tess_stream *, const tess_norm_args *a)
+tess_status tess_ref_rmsnorm_forward(TESS_UNUSED tess_stream *s, const tess_norm_args *a)
 {
     TESS_TRY(tess_check_dtype("rmsnorm", a->dtype));
     const void *h = add_residual(a);
@@ -49,7 +49,7 @@ tess_status tess_ref_rmsnorm_forward(tess_stream *, const tess_norm_args *a)
     return TESS_OK;
 }
 
-tess_status tess_ref_layernorm_forward(tess_stream *, const tess_norm_args *a)
+tess_status tess_ref_layernorm_forward(TESS_UNUSED tess_stream *s, const tess_norm_args *a)
 {
     TESS_TRY(tess_check_dtype("layernorm", a->dtype));
     const void *h = add_residual(a);
@@ -123,7 +123,7 @@ static void backward(const tess_norm_grad_args *g)
         row_backward(g, t);
 }
 
-tess_status tess_ref_rmsnorm_backward(tess_stream *, const tess_norm_grad_args *a)
+tess_status tess_ref_rmsnorm_backward(TESS_UNUSED tess_stream *s, const tess_norm_grad_args *a)
 {
     TESS_TRY(tess_check_dtype("rmsnorm backward", a->dtype));
     tess_norm_grad_args g = *a;
@@ -133,7 +133,7 @@ tess_status tess_ref_rmsnorm_backward(tess_stream *, const tess_norm_grad_args *
     return TESS_OK;
 }
 
-tess_status tess_ref_layernorm_backward(tess_stream *, const tess_norm_grad_args *a)
+tess_status tess_ref_layernorm_backward(TESS_UNUSED tess_stream *s, const tess_norm_grad_args *a)
 {
     TESS_TRY(tess_check_dtype("layernorm backward", a->dtype));
     backward(a);

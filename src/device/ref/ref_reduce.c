@@ -3,7 +3,7 @@
 
 #include "device/ref/ref_impl.h"
 
-tess_status tess_ref_add(tess_stream *, const tess_add_args *a)
+tess_status tess_ref_add(TESS_UNUSED tess_stream *s, const tess_add_args *a)
 {
     TESS_TRY(tess_check_dtype("add", a->dtype));
     for (int64_t i = 0; i < a->n; i++)
@@ -11,7 +11,7 @@ tess_status tess_ref_add(tess_stream *, const tess_add_args *a)
     return TESS_OK;
 }
 
-tess_status tess_ref_scale(tess_stream *, const tess_scale_args *a)
+tess_status tess_ref_scale(TESS_UNUSED tess_stream *s, const tess_scale_args *a)
 {
     TESS_TRY(tess_check_dtype("scale", a->dtype));
     for (int64_t i = 0; i < a->n; i++)
@@ -19,7 +19,7 @@ tess_status tess_ref_scale(tess_stream *, const tess_scale_args *a)
     return TESS_OK;
 }
 
-tess_status tess_ref_column_sum(tess_stream *, const tess_column_sum_args *a)
+tess_status tess_ref_column_sum(TESS_UNUSED tess_stream *s, const tess_column_sum_args *a)
 {
     TESS_TRY(tess_check_dtype("column_sum", a->dtype));
     for (int64_t c = 0; c < a->C; c++) {
@@ -98,7 +98,7 @@ static int64_t fold_integer(const tess_reduction *r, size_t i)
     return r->divisor != 1 ? total / r->divisor : total;
 }
 
-tess_status tess_ref_reduce(tess_stream *, const tess_reduction *r)
+tess_status tess_ref_reduce(TESS_UNUSED tess_stream *s, const tess_reduction *r)
 {
     bool is_float = tess_reduces_floats(r), is_sum = r->op == TESS_SUM || r->op == TESS_AVG, all_finite = true;
     TESS_TRY(tess_check_reduction(r));
@@ -119,13 +119,13 @@ tess_status tess_ref_reduce(tess_stream *, const tess_reduction *r)
 }
 
 /* `streams` needs no further steps: other threads see an ordinary store. */
-tess_status tess_ref_copy(tess_stream *, const tess_copy_args *a)
+tess_status tess_ref_copy(TESS_UNUSED tess_stream *s, const tess_copy_args *a)
 {
     memcpy(a->to, a->from, (size_t)a->bytes);
     return TESS_OK;
 }
 
-tess_status tess_ref_row_sumsq(tess_stream *, const tess_row_sumsq_args *a)
+tess_status tess_ref_row_sumsq(TESS_UNUSED tess_stream *s, const tess_row_sumsq_args *a)
 {
     for (int64_t r = 0; r < a->rows; r++) {
         const float *x = a->x + r * a->C;

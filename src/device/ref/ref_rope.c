@@ -2,7 +2,7 @@
  * y d, y c + x d), where c and d are the cosine and sine for pos[t] and i. */
 #include "device/ref/ref_impl.h"
 
-tess_status tess_ref_rope(tess_stream *, const tess_rope_args *a)
+tess_status tess_ref_rope(TESS_UNUSED tess_stream *s, const tess_rope_args *a)
 {
     TESS_TRY(tess_check_dtype("rope", a->dtype));
     int64_t half = a->R / 2;

@@ -72,7 +72,7 @@ static bool is_other_word(const char *piece, size_t size, const void *words)
 }
 
 /* Whether the text names a GPU: "3", "GPU-5b1c...", "MIG-..." */
-static bool is_gpu(const char *piece, size_t size, const void *)
+static bool is_gpu(const char *piece, size_t size, TESS_UNUSED const void *unused)
 {
     if (size > 4 && (strncmp(piece, "GPU-", 4) == 0 || strncmp(piece, "MIG-", 4) == 0))
         return true;
@@ -114,7 +114,7 @@ static bool is_integer_of(const char *piece, size_t size, const void *rule)
 }
 
 /* ---- the kinds of rules; `rest` is what follows the kind's name ---- */
-static bool accepts_bool(const char *, const char *value)
+static bool accepts_bool(TESS_UNUSED const char *rest, const char *value)
 {
     return canonical(value, strlen(value)) != NULL;
 }

@@ -178,7 +178,8 @@ void tess_weights_report_broken(const tess_weights *w)
     }
 }
 
-tess_status tess_weights_fill(void *context, const char *name, const tess_shape *, const tess_box *box, float *dst)
+tess_status tess_weights_fill(void *context, const char *name, TESS_UNUSED const tess_shape *shape, const tess_box *box,
+                              float *dst)
 {
     tess_weights *w = context;
     int index;
@@ -275,7 +276,7 @@ typedef struct random_box {
     float *dst;
 } random_box;
 
-static void fill_random_rows(void *context, int64_t begin, int64_t end, int)
+static void fill_random_rows(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     const random_box *whole = context;
     tess_box rows = *whole->box;
@@ -286,8 +287,8 @@ static void fill_random_rows(void *context, int64_t begin, int64_t end, int)
     tess_param_fill(whole->param, whole->seed, &rows, whole->dst + begin * row);
 }
 
-tess_status tess_random_weights_fill(void *context, const char *name, const tess_shape *, const tess_box *box,
-                                     float *dst)
+tess_status tess_random_weights_fill(void *context, const char *name, TESS_UNUSED const tess_shape *shape,
+                                     const tess_box *box, float *dst)
 {
     const tess_random_weights *random = context;
     int index;

@@ -34,7 +34,7 @@ typedef struct hashing {
     _Atomic uint64_t sum; /* sum of the blocks' hashes; a block's number is its seed, so the order does not matter */
 } hashing;
 
-static void hash_blocks(void *context, int64_t begin, int64_t end, int)
+static void hash_blocks(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     hashing *h = context;
     for (int64_t block = begin; block < end; block++) {

@@ -5,7 +5,8 @@
 #include "nn/layers/layers.h"
 
 /* y (T, C) = norm(h) */
-static tess_status forward(const tess_layer_call *c, const tess_tensors *t, const void *before, unsigned)
+static tess_status forward(const tess_layer_call *c, const tess_tensors *t, const void *before,
+                           TESS_UNUSED unsigned groups)
 {
     const tess_head_params *p = c->own;
     const tess_head_tensors *work = t->own;
@@ -75,7 +76,7 @@ static tess_status evaluate(const tess_layer_call *c, const tess_layer_call *len
 }
 
 /* 6 operations for each weight of the map to logits, which is no matrix of a layer. */
-static double flops(const void *own, int64_t)
+static double flops(const void *own, TESS_UNUSED int64_t seq_len)
 {
     const tess_head_params *p = own;
     return 6.0 * (double)p->head.n_out * (double)p->head.n_in;

@@ -78,7 +78,8 @@ static tess_status feed_forward_forward(const tess_layer_call *c, const tess_ten
  * gradients; its norms also compute the stream's gradient again, in work space that nothing reads. ---- */
 
 /* The stream's gradient is computed in any case: attention reads dh2. */
-static tess_status feed_forward_backward(const tess_layer_call *c, const tess_tensors *t, bool inputs, bool)
+static tess_status feed_forward_backward(const tess_layer_call *c, const tess_tensors *t, bool inputs,
+                                         TESS_UNUSED bool want_dh)
 {
     const tess_feed_forward_params *p = c->own;
     const tess_feed_forward_tensors *w = t->own;
@@ -149,7 +150,7 @@ static tess_status attention_backward(const tess_layer_call *c, const tess_tenso
 /* Q_ROW, K_ROW: without norms of q and k, q, k and v are parts of one row, and the others have no memory. */
 enum { Q = TESS_OWN_DIMS, H, Q_ROW, K_ROW, NORMED_Q, NORMED_K, NORMED_H, NORMED_G };
 
-static void attention_sizes(const tess_model *, const void *own, int64_t sizes[TESS_N_DIMS])
+static void attention_sizes(TESS_UNUSED const tess_model *model, const void *own, int64_t sizes[TESS_N_DIMS])
 {
     const tess_attention_params *p = own;
     const int64_t q = p->n_heads * p->head_size, k = p->n_kv_heads * p->head_size;
@@ -220,7 +221,7 @@ static const tess_tensor_row feed_forward_tensors[] = {
 #undef AT
 /* clang-format on */
 
-static void feed_forward_sizes(const tess_model *, const void *own, int64_t sizes[TESS_N_DIMS])
+static void feed_forward_sizes(TESS_UNUSED const tess_model *model, const void *own, int64_t sizes[TESS_N_DIMS])
 {
     const tess_feed_forward_params *p = own;
     sizes[F] = p->size;

@@ -34,7 +34,7 @@ static tess_status sum_values(const tess_wire_form *form, tess_stream *stream, c
 }
 
 /* ---- Codes of 8 bits, with a scale for each block ---- */
-static size_t fp8_bytes(const tess_wire_form *, int64_t row)
+static size_t fp8_bytes(TESS_UNUSED const tess_wire_form *form, int64_t row)
 {
     return (size_t)tess_fp8_row_bytes(row);
 }

@@ -6,7 +6,7 @@
 
 #ifndef __x86_64__
 
-tess_status grader_filter_open(int *)
+tess_status grader_filter_open(TESS_UNUSED int *fd)
 {
     return TESS_FAIL(TESS_E_UNSUPPORTED, "reward.sandbox: there is no system call filter for this architecture");
 }

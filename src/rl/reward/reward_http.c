@@ -13,7 +13,7 @@ tess_status reward_http_create(tess_mem *mem, const tess_reward_options *options
                      "install libcurl4-openssl-dev and build again");
 }
 
-tess_status reward_http_check(reward_http *)
+tess_status reward_http_check(TESS_UNUSED reward_http *h)
 {
     return TESS_FAIL(TESS_E_UNSUPPORTED, "built without libcurl");
 }

@@ -41,7 +41,7 @@ static reward_text label_of(const tess_reward_item *item)
     return (reward_text){item->label, item->label_size};
 }
 
-static tess_status exact(tess_rewarder *, const tess_reward_item *item, double *value)
+static tess_status exact(TESS_UNUSED tess_rewarder *r, const tess_reward_item *item, double *value)
 {
     *value = reward_exact(response_of(item), label_of(item));
     return TESS_OK;
@@ -52,7 +52,7 @@ static tess_status number(tess_rewarder *r, const tess_reward_item *item, double
     return reward_number(response_of(item), label_of(item), r->number_fallback, value);
 }
 
-static tess_status boxed(tess_rewarder *, const tess_reward_item *item, double *value)
+static tess_status boxed(TESS_UNUSED tess_rewarder *r, const tess_reward_item *item, double *value)
 {
     *value = reward_boxed(response_of(item), label_of(item));
     return TESS_OK;
@@ -68,7 +68,7 @@ static tess_status format(tess_rewarder *r, const tess_reward_item *item, double
     return reward_format_grade(&r->format, response_of(item), value);
 }
 
-static tess_status countdown(tess_rewarder *, const tess_reward_item *item, double *value)
+static tess_status countdown(TESS_UNUSED tess_rewarder *r, const tess_reward_item *item, double *value)
 {
     reward_numbers task;
     TESS_TRY(reward_countdown_task(item->metadata, &task));
@@ -76,7 +76,7 @@ static tess_status countdown(tess_rewarder *, const tess_reward_item *item, doub
     return TESS_OK;
 }
 
-static tess_status signs(tess_rewarder *, const tess_reward_item *item, double *value)
+static tess_status signs(TESS_UNUSED tess_rewarder *r, const tess_reward_item *item, double *value)
 {
     reward_numbers task;
     TESS_TRY(reward_signs_task((reward_text){item->prompt, item->prompt_size}, &task));

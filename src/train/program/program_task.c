@@ -69,12 +69,13 @@ static tess_status after_step(void *self, bool last, tess_validation_report *rep
 }
 
 /* ---- Places: the number of a micro-batch says all ---- */
-static void place(const void *, tess_task_place *at)
+static void place(TESS_UNUSED const void *self, tess_task_place *at)
 {
     *at = (tess_task_place){{0}};
 }
 
-static tess_status go_to(void *, const tess_task_place *, const tess_engine_report *)
+static tess_status go_to(TESS_UNUSED void *self, TESS_UNUSED const tess_task_place *at,
+                         TESS_UNUSED const tess_engine_report *newest)
 {
     return TESS_OK;
 }

@@ -80,7 +80,7 @@ static void place(const void *self, tess_task_place *at)
     memcpy(at->word + PLACE_CURSOR, &cursor, sizeof(cursor));
 }
 
-static tess_status go_to(void *self, const tess_task_place *at, const tess_engine_report *)
+static tess_status go_to(void *self, const tess_task_place *at, TESS_UNUSED const tess_engine_report *newest)
 {
     text_task *t = self;
     tess_data_cursor cursor;
