@@ -1,17 +1,19 @@
-/* `tessera verify advise`: recommends whether to use exact on-policy training, and proposes initial settings and a
- * reference model. */
+/* `tessera verify advise`: recommends whether to use exact on-policy training, and proposes initial settings, a
+ * reference model, and offload. */
 #include "base/core/options.h"
 #include "base/text/text.h"
 #include "cli/cli.h"
 #include "cli/cli_verify.h"
 #include "rl/algo/rl_tuner.h"
 #include "rl/reference/reference_choice.h"
+#include "plan/offload_choice.h"
 #include "verify/on_policy_choice.h"
 
 typedef struct advise_flags {
     const char *algorithm, *size, *budget, *measured;
     const char *preset, *reference, *critical, *no_offload;
-    int64_t steps;
+    const char *offload, *speed;
+    int64_t steps, batch;
     double slowdown;
     tess_form_style style;
 } advise_flags;
@@ -133,9 +135,43 @@ static tess_status advise_reference(tess_mem *mem, const advise_flags *f)
     return cli_report(mem, choice_json(&choice), choice_form, f->style, JSON_INDENT(2));
 }
 
+/* ---- Offload ---- */
+static const tess_form_part offload_form[] = {
+    {.text = "offload: {decision}\n"},
+    {.list = "factors", .text = "  {code}: {reason}\n"},
+    {.text = "[  saves {saved_gb:.2f} GB of the device; {slower_pct.0:.0f} to {slower_pct.1:.0f}% slower\n]"},
+    {.list = "advice", .text = "  {}\n"},
+    {.text = "a rule of thumb; `tessera info CONFIG` counts what a run takes\n"},
+    {NULL, NULL}};
+
+static json_t *offload_json(const tess_offload_choice *c)
+{
+    json_t *factors = json_array();
+    for (int i = 0; i < c->n_factors; i++)
+        json_array_append_new(factors,
+                              json_pack("{s:s, s:s}", "code", c->factors[i].code, "reason", c->factors[i].reason));
+    return json_pack("{s:s, s:f, s:f, s:f, s:[f, f], s:o, s:o}", "decision", tess_offload_decision_name(c->decision),
+                     "needed_gb", c->needed_gb, "saved_gb", c->saved_gb, "host_needed_gb", c->host_needed_gb,
+                     "slower_pct", c->least_slower_pct, c->most_slower_pct, "factors", factors, "advice",
+                     texts_json(c->advice, c->n_advice));
+}
+
+static tess_status advise_offload(tess_mem *mem, const advise_flags *f)
+{
+    tess_offload_case of = {.batch = f->batch, .speed_is_critical = f->speed != NULL};
+    TESS_CHECK(
+        read_sizes(f->offload, 3, (double *const[]){&of.model_gb, &of.device_gb, &of.host_gb}) && of.model_gb > 0,
+        TESS_E_INVALID,
+        "--offload: '%.60s' is not MODEL,DEVICE,HOST: the sizes of the model's weights, and of the memory of the "
+        "device and of the host, such as 14GiB,80GiB,512GiB, or in GB",
+        f->offload);
+    const tess_offload_choice choice = tess_offload_choose(&of);
+    return cli_report(mem, offload_json(&choice), offload_form, f->style, JSON_INDENT(2));
+}
+
 static int run(tess_mem *mem, int argc, char **argv)
 {
-    advise_flags f = {.size = "medium", .budget = "medium", .slowdown = 30, .steps = 1};
+    advise_flags f = {.batch = 1, .size = "medium", .budget = "medium", .slowdown = 30, .steps = 1};
     const cli_flag flags[] = {
         {"--algorithm", "NAME", "ppo, grpo, dpo or sft", .text = &f.algorithm},
         {"--size", "CLASS", "small (below 1 B parameters), medium (to 10 B) or large (medium)", .text = &f.size},
@@ -151,6 +187,11 @@ static int run(tess_mem *mem, int argc, char **argv)
          .max = 1000000},
         {"--critical-kl", NULL, "reference: the divergence must be precise", .text = &f.critical},
         {"--no-offload", NULL, "reference: weights may not leave the device", .text = &f.no_offload},
+        {"--offload", "MODEL,DEVICE,HOST",
+         "instead: offload to the host's memory? sizes of weights and of memory; plain numbers count GB",
+         .text = &f.offload},
+        {"--batch", "N", "offload: sequences a step of a device (1)", .integer = &f.batch, .min = 1, .max = 1000000},
+        {"--critical-speed", NULL, "offload: steps may not get slower", .text = &f.speed},
         CLI_STYLES(&f.style)};
     if (cli_parse(argc, argv, &cli_verify_advise, flags, sizeof(flags) / sizeof(flags[0])) > 0)
         return cli_misuse(&cli_verify_advise, "'%.60s' is no option", argv[1]);
@@ -158,15 +199,18 @@ static int run(tess_mem *mem, int argc, char **argv)
         return cli_end(advise_settings(mem, f.preset));
     if (f.reference != NULL)
         return cli_end(advise_reference(mem, &f));
+    if (f.offload != NULL)
+        return cli_end(advise_offload(mem, &f));
     if (f.algorithm == NULL)
-        return cli_misuse(&cli_verify_advise, "--algorithm says what is trained (or ask for --preset or --reference)");
+        return cli_misuse(&cli_verify_advise,
+                          "--algorithm says what is trained (or ask for --preset, --reference or --offload)");
     return cli_end(advise(mem, &f));
 }
 
 const cli_command cli_verify_advise = {
     "verify advise",
     "--algorithm NAME [--size CLASS] [--budget CLASS] [--slowdown PERCENT] | --preset TASK | --reference "
-    "MODEL,AVAILABLE",
+    "MODEL,AVAILABLE | --offload MODEL,DEVICE,HOST",
     "should two engines, one that generates and one that trains, pay for exactly equal log-probabilities?\n"
-    "For stacks in which equality costs time. Also: settings of RL to begin with, kinds of reference models.",
+    "For stacks in which equality costs time. Also: settings of RL to begin with, kinds of reference models, offload.",
     .run = run};

@@ -111,6 +111,11 @@ grep -qF "the price: +30.2%, large (20 to 40%)" output && pass "and its price" |
 expect "not for DPO" 0 "instead: standard training" "$tessera" verify advise --algorithm dpo
 expect "as JSON" 0 '"use_true_on_policy": true' "$tessera" verify advise --algorithm ppo --json
 expect "an unknown algorithm" 2 "did you mean 'grpo'" "$tessera" verify advise --algorithm gpro
+expect "offload, with its figures" 0 "saves 40.00 GB of the device; 30 to 50% slower" \
+    "$tessera" verify advise --offload 20,40,60 --batch 4
+expect "and with units" 0 "saves 21.47 GB of the device; 30 to 50% slower" \
+    "$tessera" verify advise --offload 10GiB,20GiB,60GiB --batch 4
+expect "offload of half a question" 2 "is not MODEL,DEVICE,HOST" "$tessera" verify advise --offload 3,40
 expect "settings that the command line takes" 0 "rl.clip_high=0.1 rl.kl_beta=0.05 rl.entropy_coef=0.005 optimizer.lr=5e-06 rl.correction=tis" \
     "$tessera" verify advise --preset llm_grpo
 expect "an unknown task" 2 "known are llm_rlhf, llm_grpo, game_ai, default" "$tessera" verify advise --preset chess

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/core/rng.h"
+#include "tessera/export.h"
 
 enum { ID_BITS = 22 };
 

@@ -3,6 +3,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "tessera/export.h"
+
 static void write_line(TESS_UNUSED void *self, const char *text)
 {
     fprintf(stderr, "tessera: %s\n", text);
