@@ -3,9 +3,9 @@
 
 const tess_linear *tess_block_map(const tess_block *block, int i)
 {
-    for (const tess_placed_part *at = block->parts; at < block->parts + block->n_parts; i -= at++->part->n_maps)
-        if (i < at->part->n_maps)
-            return (const void *)((const char *)at->own + at->part->maps[i]);
+    for (int p = 0; p < block->n_parts; i -= block->parts[p++].part->n_maps)
+        if (i < block->parts[p].part->n_maps)
+            return (const void *)((const char *)block->parts[p].own + block->parts[p].part->maps[i]);
     return NULL;
 }
 

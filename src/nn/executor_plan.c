@@ -192,7 +192,8 @@ static void take_copies(const tess_executor *e, cursor *at, const unit_plan *p, 
         const tess_part *part = p->block->parts[i].part;
         int64_t sizes[TESS_N_DIMS];
         tess_executor_sizes(e, p->unit, i, e->options.max_tokens, sizes);
-        for (const tess_tensor_row *row = part->tensors; row < part->tensors + part->n_tensors; row++) {
+        for (int j = 0; j < part->n_tensors; j++) {
+            const tess_tensor_row *row = &part->tensors[j];
             const bool copied = row->uses & TESS_TENSOR_OVERWRITTEN && home_of(p, row) == HOME_KEPT;
             void *copy = copied ? take_tensor(e, at, row, sizes) : NULL;
             if (copy != NULL && m != NULL)
@@ -321,9 +322,9 @@ static tess_part_room room_of(const tess_executor *e)
     tess_part_room room = {.rstd = 2};
     for (int unit = 0; unit < e->model->n_units; unit++) {
         const tess_block *block = &e->model->blocks[unit];
-        for (const tess_placed_part *at = block->parts; at < block->parts + block->n_parts; at++)
-            if (at->part->room != NULL)
-                at->part->room(at->own, &room);
+        for (int i = 0; i < block->n_parts; i++)
+            if (block->parts[i].part->room != NULL)
+                block->parts[i].part->room(block->parts[i].own, &room);
     }
     return room;
 }

@@ -218,7 +218,8 @@ static tess_status copy_overwritten(const tess_executor *e, const tess_layer_cal
     const tess_part *part = call->block->parts[i].part;
     int64_t sizes[TESS_N_DIMS];
     tess_executor_sizes(e, call->unit, i, call->T, sizes);
-    for (const tess_tensor_row *row = part->tensors; row < part->tensors + part->n_tensors; row++) {
+    for (int j = 0; j < part->n_tensors; j++) {
+        const tess_tensor_row *row = &part->tensors[j];
         void *kept = tess_tensor_get(m->tensors.own, row->at), *room = tess_tensor_get(m->own_again, row->at);
         if (room != kept)
             TESS_TRY(
