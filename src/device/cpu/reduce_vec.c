@@ -257,7 +257,7 @@ tess_status VEC_NAME(reduce)(tess_stream *s, const tess_reduction *r)
     return TESS_OK;
 }
 
-tess_status VEC_NAME(copy)(tess_stream *, const tess_copy_args *a)
+tess_status VEC_NAME(copy)(TESS_UNUSED tess_stream *s, const tess_copy_args *a)
 {
     if (a->streams) {
         stream_copy(a->to, a->from, (size_t)a->bytes);
