@@ -44,7 +44,6 @@ typedef struct comm_region {
 
 /* State of a dry rank (dry/dry_runtime.h). */
 typedef struct comm_dry {
-    int ranks_a_host;
     tess_mem *room;       /* addresses of windows and shared memory */
     tess_device *device;  /* device of windows; NULL: none yet */
     tess_control control; /* stands for the memory that a real team shares */

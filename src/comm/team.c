@@ -45,8 +45,6 @@ int tess_team_host(const tess_team *team, int team_rank)
 {
     const tess_runtime *rt = team->runtime;
     int rank = tess_team_global_rank(team, team_rank);
-    if (rank >= 0 && rt->dry != NULL)
-        return rank / rt->dry->ranks_a_host;
     return rank < 0 ? -1 : rt->job.rows[rank].host;
 }
 

@@ -98,17 +98,17 @@ static tess_status step(tess_engine *e, const tess_memory_plan *plan, dry_batche
     source.divisor = 1;
     TESS_TRY(tess_fsdp_reserve(e->fsdp, source.n_micro));
     source.n_micro = plan->moves ? source.n_micro : enough_batches(e, source.n_micro);
-    if (c->validation.enable && tess_coordinates_micro(&e->at, 0) >= source.n_micro && b->batch.loss == NULL)
-        TESS_TRY(evaluate(e, c, b));
     *volume = (tess_volume){.n_rows = 0};
     tess_dry_runtime_rehearse(e->runtime, report != NULL ? plan->rehearsal : NULL);
     TESS_TRY(tess_engine_step(e, &source, &result));
     tess_dry_runtime_rehearse(e->runtime, NULL);
-    if (report == NULL)
-        return TESS_OK;
-    report->volume = *volume;
-    report->exchanged_bytes = result.times.exchanged_bytes;
-    return TESS_OK;
+    if (report != NULL) {
+        report->volume = *volume;
+        report->exchanged_bytes = result.times.exchanged_bytes;
+    }
+    /* An evaluation before the step would gather the copies that the step gathers on other ranks. */
+    const bool idle = tess_coordinates_micro(&e->at, 0) >= source.n_micro;
+    return c->validation.enable && idle && b->batch.loss == NULL ? evaluate(e, c, b) : TESS_OK;
 }
 
 static tess_status run_step(tess_engine *e, const tess_memory_plan *plan, tess_dry_report *report)
@@ -279,6 +279,7 @@ tess_status tess_dry_rank(const tess_memory_plan *plan, const tess_model_config 
     const tess_dry_options options = {.rank = rank,
                                       .world = n_train + (plan->task != NULL ? (int)plan->config->rollout.ranks : 0),
                                       .ranks_a_host = plan->n_local + plan->n_drawing,
+                                      .hosts = plan->hosts,
                                       .n_threads = threads_of(plan),
                                       .kernels = plan->kernels};
     *report = (tess_dry_report){.work = 0};

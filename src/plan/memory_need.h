@@ -16,6 +16,7 @@ typedef struct tess_memory_plan {
     bool moves;                /* dry ranks run all micro-batches of a step, for the volume (dry_rank.h) */
     bool saves_beside;         /* count the optional second copy of the saved state */
     int n_drawing;             /* number of ranks of a host that only draw (rollout.ranks) */
+    const int *hosts;          /* the host of each rank; NULL: ranks are placed on hosts by number */
     const tess_dry_task *task; /* builds objects next to the engine; NULL: there are none */
     struct tess_rehearsal
         *rehearsal; /* gets the operations of a dry rank's step (comm/rehearsal/rehearsal.h), or NULL */

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/mem/scoped.h"
 #include "comm/agree.h"
 #include "comm/rehearsal/rehearsal.h"
 #include "inject/inject.h"
@@ -33,15 +34,28 @@ tess_memory_plan tess_trainer_plan(const tess_trainer *t)
     return plan;
 }
 
+/* Predicts this rank's memory, dry on the hosts of this job. The order of dry ranks is that of the engine's team, and
+ * ranks that only draw follow. */
+static tess_status predict(const tess_trainer *t, tess_rehearsal *rehearsal, tess_memory_of_rank *need)
+{
+    TESS_AUTO(tess_mem_drop) int *hosts = NULL;
+    tess_memory_plan plan = tess_trainer_plan(t);
+    const tess_team *all = tess_runtime_team(t->runtime), *trainers = t->engine->team;
+    const int n_trainers = tess_team_size(trainers), n = n_trainers + (int)t->config.rollout.ranks;
+    TESS_TRY(TESS_NEW(t->mem, n, "hosts of ranks", &hosts));
+    for (int rank = 0; rank < n; rank++)
+        hosts[rank] = tess_team_host(rank < n_trainers ? trainers : all, rank);
+    plan.hosts = hosts;
+    plan.rehearsal = rehearsal;
+    return tess_memory_predict_rank(&t->model_config, &plan, t->engine->at.rank, need);
+}
+
 /* ---- Before ---- */
 static tess_status rehearse(const tess_trainer *t, tess_rehearsal *mine)
 {
-    tess_memory_plan plan = tess_trainer_plan(t);
     tess_memory_of_rank need;
-    plan.rehearsal = mine;
-    tess_team *team = t->engine->team; /* its order is that of the dry ranks */
-    tess_status status =
-        tess_team_agree(team, tess_memory_predict_rank(&t->model_config, &plan, t->engine->at.rank, &need));
+    tess_team *team = t->engine->team;
+    tess_status status = tess_team_agree(team, predict(t, mine, &need));
     if (status == TESS_OK)
         return tess_rehearsal_compare(team, mine);
     if (status != TESS_E_NOMEM)
@@ -101,8 +115,11 @@ tess_status tess_trainer_compare_memory(tess_trainer *t)
     tess_memory_of_rank mine;
     tess_pool_numbers all[N_NUMBERS] = {{.name = "peak"}, {.name = "predicted"}, {.name = "farthest"}};
     int64_t off = 0;
-    const tess_memory_plan plan = tess_trainer_plan(t);
-    TESS_TRY(tess_team_agree(t->team, tess_memory_predict_rank(&t->model_config, &plan, t->engine->at.rank, &mine)));
+    if (tess_team_agree(t->team, predict(t, NULL, &mine)) != TESS_OK) {
+        tess_trainer_note(t, "memory was not compared with its prediction: %s", tess_error_message());
+        tess_error_clear(); /* a failed report does not fail the run */
+        return TESS_OK;
+    }
     for (int pool = 0; pool < N_COMPARED; pool++) {
         const int64_t peak = (int64_t)tess_mem_stats(t->mem, (tess_pool)pool).peak_bytes;
         const int64_t predicted = (int64_t)mine.pool[pool], difference = llabs(peak - predicted);

@@ -4,6 +4,8 @@
 #include <sys/resource.h>
 
 #include "base/os/os.h"
+#include "comm/rehearsal/rehearsal.h"
+#include "mesh/coordinates.h"
 #include "support/rig.h"
 #include "tessera/comm.h"
 
@@ -148,6 +150,52 @@ static void every_axis_moves_what_the_dry_rank_recorded(void)
         run_layout(overrides[i], i % 2 > 0);
 }
 
+/* ---- Rehearsals ---- */
+/* Ranks of a valid run agree on the calls of a step, however their teams lie on hosts. */
+static void dry_ranks_of_a_valid_run_agree(void)
+{
+    static const struct {
+        int world, hosts[12];
+        const char *overrides;
+    } runs[] = {
+        {4, {0, 0, 0, 1}, "parallelism.shard_strategy=hybrid parallelism.data_parallel_replicate_degree=2"},
+        {4, {0, 0, 0, 1}, "optimizer.name=muon training.global_batch_size=14"},
+        {4, {0, 1, 1, 1}, "parallelism.shard_strategy=zero1"},
+        {4, {0, 1, 2, 2}, "parallelism.fsdp_reshard_after_forward=2"},
+        {4, {1, 0, 0, 1}, "parallelism.tensor_parallel_degree=2"},
+        {4, {0, 0, 0, 1}, "parallelism.pipeline_parallel_degree=2 training.global_batch_size=24"},
+        {8, {0}, "parallelism.shard_strategy=none training.global_batch_size=10 training.passes=2"},
+        {8, {0, 0, 0, 1, 1, 1, 1, 1}, "parallelism.shard_strategy=zero1 training.global_batch_size=10"},
+        {12,
+         {0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1},
+         "parallelism.shard_strategy=hybrid parallelism.data_parallel_replicate_degree=3"},
+    };
+    tess_runtime *rt = test_stay_joined();
+    const int world = tess_runtime_world(rt), rank = tess_runtime_rank(rt);
+    for (int i = 0; i < (int)(sizeof(runs) / sizeof(runs[0])); i++) {
+        tess_config config = {0};
+        tess_model_config model;
+        tess_memory_of_rank need;
+        if (runs[i].world != world)
+            continue;
+        test_model(small, &model);
+        test_configure(&config, world,
+                       "training.local_batch_size=2 training.seq_len=16 training.steps=10 training.threads=1 "
+                       "validation.enable=true lr_scheduler.warmup_steps=1 %s",
+                       runs[i].overrides);
+        tess_rehearsal mine = {.mem = test_mem(), .group = tess_coordinates_of(&config.parallelism, rank).part};
+        tess_memory_plan plan = tess_memory_plan_of(&config, world);
+        plan.hosts = runs[i].hosts;
+        plan.rehearsal = &mine;
+        EXPECT_OK(tess_memory_predict_rank(&model, &plan, rank, &need));
+        EXPECT(mine.n > 0);
+        if (tess_rehearsal_compare(tess_runtime_team(rt), &mine) != TESS_OK)
+            test_fail(__FILE__, __LINE__, "%s: %s", runs[i].overrides, tess_error_message());
+        tess_rehearsal_free(&mine);
+        tess_config_free(&config);
+    }
+}
+
 /* ---- Shards on a device ---- */
 static void a_device_takes_what_the_dry_rank_counted(void)
 {
@@ -250,6 +298,9 @@ static const test_case cases[] = {
     {"axes_of_4_ranks_move_what_the_dry_rank_recorded", every_axis_moves_what_the_dry_rank_recorded, 4, 0},
     {"a_device_of_2_ranks_takes_what_the_dry_rank_counted", a_device_takes_what_the_dry_rank_counted, 2, 0},
     {"a_device_of_3_ranks_takes_what_the_dry_rank_counted", a_device_takes_what_the_dry_rank_counted, 3, 0},
+    {"dry_ranks_of_valid_runs_of_4_agree", dry_ranks_of_a_valid_run_agree, 4, 0},
+    {"dry_ranks_of_valid_runs_of_8_agree", dry_ranks_of_a_valid_run_agree, 8, 0},
+    {"dry_ranks_of_valid_runs_of_12_agree", dry_ranks_of_a_valid_run_agree, 12, 0},
     CASE(only_shards_on_a_device_are_kept_twice),
     CASE(a_rank_of_4096_with_405_billion_parameters_is_small),
 };

@@ -53,7 +53,7 @@ void tess_dry_runtime_rehearse(tess_runtime *rt, struct tess_rehearsal *rehearsa
 
 /* ---- The runtime ---- */
 /* Makes the memory of the job as far as a rank alone uses it: the header, the board, one event ring. */
-static tess_status make_job(tess_runtime *rt)
+static tess_status make_job(tess_runtime *rt, const tess_dry_options *o)
 {
     const tess_job_layout l = tess_job_layout_of(rt->world);
     const size_t ring = l.rings, bytes = ring + tess_trace_bytes(RING_EVENTS);
@@ -65,7 +65,11 @@ static tess_status make_job(tess_runtime *rt)
     rt->job.rows = (tess_job_row *)(rt->job.base + l.rows);
     rt->row = &rt->job.rows[rt->rank];
     rt->job.header->world = (uint32_t)rt->world;
-    const int n_hosts = (rt->world + rt->dry->ranks_a_host - 1) / rt->dry->ranks_a_host;
+    int n_hosts = 0;
+    for (int r = 0; r < rt->world; r++) {
+        rt->job.rows[r].host = o->hosts != NULL ? o->hosts[r] : r / o->ranks_a_host;
+        n_hosts = rt->job.rows[r].host >= n_hosts ? rt->job.rows[r].host + 1 : n_hosts;
+    }
     rt->job.header->n_hosts = (uint32_t)(n_hosts < JOB_MAX_HOSTS ? n_hosts : JOB_MAX_HOSTS);
     return tess_trace_init(rt->job.base + ring, RING_EVENTS, rt->rank, rt->world, &rt->ring);
 }
@@ -88,14 +92,13 @@ static tess_status build(tess_runtime *rt, const tess_dry_options *options)
     tess_object program;
     const tess_kernels *kernels;
     TESS_TRY(TESS_NEW(rt->mem, 1, "dry rank", &rt->dry));
-    rt->dry->ranks_a_host = options->ranks_a_host;
     TESS_TRY(tess_mem_create_dry(&rt->dry->room));
     TESS_TRY(tess_kernels_select(options->kernels, &kernels));
     rt->kernels = kernels->name;
     tess_object_program(&program);
     rt->program_begin = program.begin;
     rt->program_end = program.end;
-    TESS_TRY(make_job(rt));
+    TESS_TRY(make_job(rt, options));
     TESS_TRY(tess_stream_create(rt->mem, 1, rt->kernels, &rt->stream));
     rt->submit = record;
     return make_world(rt);
@@ -106,7 +109,8 @@ tess_status tess_dry_runtime_create(const tess_dry_options *o, tess_runtime **ou
     tess_mem *mem;
     tess_runtime *rt;
     *out = NULL;
-    TESS_CHECK(o->world >= 1 && o->rank >= 0 && o->rank < o->world && o->ranks_a_host >= 1 && o->n_threads >= 1,
+    TESS_CHECK(o->world >= 1 && o->rank >= 0 && o->rank < o->world && (o->hosts != NULL || o->ranks_a_host >= 1) &&
+                   o->n_threads >= 1,
                TESS_E_INVALID, "dry rank %d of %d, %d on a host, %d threads", o->rank, o->world, o->ranks_a_host,
                o->n_threads);
     TESS_TRY(tess_mem_create_dry(&mem));

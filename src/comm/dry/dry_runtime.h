@@ -9,7 +9,8 @@
 
 typedef struct tess_dry_options {
     int rank, world;
-    int ranks_a_host; /* consecutive ranks that share a host */
+    int ranks_a_host; /* number of consecutive ranks that share a host, if `hosts` is NULL */
+    const int *hosts; /* (world) the host of each rank, from 0; NULL: see ranks_a_host */
     int n_threads;
     const char *kernels; /* name of the kernel table (tess_kernels_select) */
 } tess_dry_options;

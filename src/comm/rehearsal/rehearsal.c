@@ -9,6 +9,25 @@
 #include "comm/comm_impl.h"
 #include "diagnosis/sentence.h"
 
+/* Hashes which neighbours in the team share a host. The result does not depend on the numbers of hosts. */
+static uint64_t hash_hosts(const tess_team *team)
+{
+    uint64_t hash = tess_hash_text(team->name);
+    for (int r = 1; r < team->size; r++) {
+        const bool alike = tess_team_host(team, r) == tess_team_host(team, r - 1);
+        hash = tess_hash_bytes(&alike, sizeof(alike), hash);
+    }
+    return hash * hash; /* sums of FNV hashes themselves coincide too easily */
+}
+
+static bool knows_team(const tess_rehearsal *r, uint64_t team)
+{
+    size_t i = r->n;
+    while (i > 0 && r->lines[i - 1].fp.team != team)
+        i--;
+    return i > 0;
+}
+
 tess_status tess_rehearsal_add(tess_rehearsal *r, const tess_work *work)
 {
     const tess_team *team = work->team;
@@ -17,6 +36,8 @@ tess_status tess_rehearsal_add(tess_rehearsal *r, const tess_work *work)
         return TESS_OK;
     TESS_TRY(tess_mem_make_room(r->mem, TESS_POOL_MISC, r->n, sizeof(*r->lines), "rehearsed operations", &r->room,
                                 &r->lines));
+    if (!knows_team(r, work->fp.team))
+        r->hosts += hash_hosts(team); /* a sum, because ranks may use their teams in another order */
     tess_planned *line = &r->lines[r->n++];
     *line = (tess_planned){.fp = work->fp, .size = team->size, .peer = message ? team->ranks[work->fp.root] : -1};
     memcpy(line->team, team->name, sizeof(line->team));
@@ -31,8 +52,8 @@ void tess_rehearsal_free(tess_rehearsal *r)
 
 /* ---- Views ---- */
 /* Lines that several ranks must have alike: the calls on a team of all ranks, the order in which a group uses its
- * teams, the calls on another team, or the messages from one rank to another. A view is known by its id, whose highest
- * bits are its kind. Of several views that differ, the first one is shown. */
+ * teams if they lie alike on hosts, the calls on another team, or the messages from one rank to another. A view is
+ * known by its id, whose highest bits are its kind. Of several views that differ, the first one is shown. */
 typedef enum view_kind { VIEW_WHOLE, VIEW_ORDER, VIEW_TEAM, VIEW_MESSAGES } view_kind;
 
 enum { KIND_SHIFT = 62 };
@@ -62,7 +83,8 @@ static uint64_t id_of(view_kind kind, const void *key, size_t size)
 
 static uint64_t order_of(const tess_rehearsal *r)
 {
-    return id_of(VIEW_ORDER, &r->group, sizeof(r->group));
+    const uint64_t key[] = {(uint64_t)r->group, r->hosts};
+    return id_of(VIEW_ORDER, key, sizeof(key));
 }
 
 /* Returns the id of the line's view, in addition to the view of the order. */

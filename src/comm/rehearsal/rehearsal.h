@@ -18,8 +18,9 @@ typedef struct tess_rehearsal {
     tess_mem *mem; /* borrowed; not the memory of the dry rank */
     tess_planned *lines;
     size_t n, room;
-    int group; /* ranks of a group make the same operations in the same order; stages of a pipeline are several groups
-                */
+    uint64_t hosts; /* how the rank's teams lie on hosts: those on one host make other operations */
+    int group; /* ranks of a group whose teams lie alike on hosts make the same operations in the same order; stages
+                  of a pipeline are several groups */
     const char *what; /* the noun that `number` counts, such as "a step's micro-batches" */
     int64_t number;   /* a number that all ranks need equal */
 } tess_rehearsal;
@@ -28,9 +29,9 @@ typedef struct tess_rehearsal {
 tess_status tess_rehearsal_add(tess_rehearsal *rehearsal, const tess_work *work);
 void tess_rehearsal_free(tess_rehearsal *rehearsal);
 
-/* Compares the rehearsals of the ranks of `whole`. Rank r of it is rank r of the dry jobs. Ranks of a group must use
- * their teams in the same order, ranks of a team must make the same calls on it, and each message must be received as
- * it is sent. Collective.
+/* Compares the rehearsals of the ranks of `whole`. Rank r of it is rank r of the dry jobs. Ranks of a group whose teams
+ * lie alike on hosts must use their teams in the same order, ranks of a team must make the same calls on it, and each
+ * message must be received as it is sent. Collective.
  * TESS_E_MISMATCH, on all ranks: the message shows the first difference, and names the ranks that differ from the
  * majority; `whole` is broken */
 tess_status tess_rehearsal_compare(tess_team *whole, const tess_rehearsal *rehearsal);
