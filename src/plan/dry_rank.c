@@ -122,22 +122,37 @@ static tess_status run_step(tess_engine *e, const tess_memory_plan *plan, tess_d
 /* ---- Counters ---- */
 enum { DISK_BLOCK = 4096 };
 
-/* Counts the elements that the rank saves, and the bytes that a save copies: all weights (or only the adapter), and the
- * optimizer's state of the parameters that train. Ranks that hold the same tensors divide them among themselves. */
-static tess_status count_saved(const tess_engine *e, tess_dry_report *r)
+typedef struct saved_elements {
+    double primary, frozen, held; /* elements that train or not and that this rank saves, and that train and it has */
+} saved_elements;
+
+static tess_status count_elements(const tess_engine *e, saved_elements *n)
 {
-    double primary = 0, frozen = 0, held = 0;
     for (int i = 0; i < tess_fsdp_shards(e->fsdp); i++) {
         tess_shard shard;
         TESS_TRY(tess_fsdp_shard(e->fsdp, i, &shard));
-        *(shard.trainable ? &primary : &frozen) += (double)tess_box_count(shard.shape.n_dims, &shard.primary);
-        held += shard.trainable ? (double)tess_box_count(shard.shape.n_dims, &shard.box) : 0;
+        *(shard.trainable ? &n->primary : &n->frozen) += (double)tess_box_count(shard.shape.n_dims, &shard.primary);
+        n->held += shard.trainable ? (double)tess_box_count(shard.shape.n_dims, &shard.box) : 0;
+    }
+    return TESS_OK;
+}
+
+/* Counts the bytes that a save copies: all weights (or only the adapter), and the optimizer's state of the parameters
+ * that train. Ranks that hold the same tensors divide them among themselves. */
+static tess_status count_saved(const tess_engine *e, const tess_engine *second, tess_dry_report *r)
+{
+    saved_elements n = {.primary = 0};
+    TESS_TRY(count_elements(e, &n));
+    n.frozen *= tess_model_get_config(e->model)->lora.rank == 0;
+    int64_t n_params = tess_model_n_params(e->model);
+    if (second != NULL) {
+        TESS_TRY(count_elements(second, &n));
+        n_params += tess_model_n_params(second->model);
     }
     const double optimizer =
         r->host[TESS_POOL_OPTIMIZER] + r->disk[TESS_POOL_OPTIMIZER] + r->device[TESS_POOL_OPTIMIZER];
-    const bool adapts = tess_model_get_config(e->model)->lora.rank > 0;
-    r->saved = (primary + (adapts ? 0 : frozen)) * sizeof(float) + (held > 0 ? optimizer * primary / held : 0) +
-               DISK_BLOCK * (double)tess_model_n_params(e->model);
+    r->saved = (n.primary + n.frozen) * sizeof(float) + (n.held > 0 ? optimizer * n.primary / n.held : 0) +
+               DISK_BLOCK * (double)n_params;
     return TESS_OK;
 }
 
@@ -151,17 +166,13 @@ static void name_stages(const tess_stage_plan *stages, tess_dry_report *r)
     tess_text_add(r->stages, size, at, " of %d", shape->ranks * shape->chunks);
 }
 
-/* Finds how much of the state on disk is in memory at a time. */
-static double resident_of(const tess_engine *e, const tess_dry_report *r)
+/* Finds how much of the state on disk an engine has in memory at a time. */
+static double resident_of(const tess_engine *e)
 {
     size_t activations, at_once;
-    double on_disk = 0;
-    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
-        on_disk += r->disk[pool];
     (void)tess_executor_disk_bytes(e->model, tess_executor_get_options(e->executor), &activations);
-    const size_t resident =
-        tess_offload_resident(e->config, e->fsdp, tess_config_micro_batches(e->config), activations, &at_once);
-    return fmin(on_disk, (double)resident);
+    return (double)tess_offload_resident(e->config, e->fsdp, tess_config_micro_batches(e->config), activations,
+                                         &at_once);
 }
 
 void tess_dry_count(const tess_mem *mem, const tess_compute *compute, tess_dry_report *r)
@@ -176,17 +187,18 @@ void tess_dry_count(const tess_mem *mem, const tess_compute *compute, tess_dry_r
         r->device[TESS_POOL_ACTIVATIONS] -= (double)tess_stream_work_bytes(compute->stream);
 }
 
-static tess_status take_counters(const tess_engine *e, tess_dry_report *r)
+/* `second` is another engine in the same memory, or NULL. */
+static tess_status take_counters(const tess_engine *e, const tess_engine *second, tess_dry_report *r)
 {
     tess_dry_count(e->mem, &e->compute, r);
     r->resides = e->compute.resident;
     r->work = (double)tess_stream_work_bytes(e->stream);
-    r->resident = resident_of(e, r);
+    r->resident = fmin(tess_pools_sum(r->disk), fmax(resident_of(e), second != NULL ? resident_of(second) : 0));
     r->n_units = tess_fsdp_units(e->fsdp, &r->largest_unit);
     r->n_blocks = tess_model_n_units(e->model);
     if (e->stage != NULL)
         name_stages(e->stage_plan, r);
-    return count_saved(e, r);
+    return count_saved(e, second, r);
 }
 
 /* ---- A rank ---- */
@@ -226,7 +238,7 @@ static tess_status run_all(tess_engine *e, const tess_memory_plan *plan, tess_te
         report->engine_disk[pool] = (double)tess_mem_disk_bytes(e->mem, (tess_pool)pool);
     }
     TESS_TRY(run_task(e, plan, all, self));
-    return take_counters(e, report);
+    return take_counters(e, *self != NULL ? plan->task->second(*self) : NULL, report);
 }
 
 static tess_status train(tess_team *team, const tess_memory_plan *plan, const tess_model_config *model, tess_team *all,
@@ -265,7 +277,7 @@ static tess_status run(tess_runtime *rt, const tess_memory_plan *plan, const tes
 /* The number of threads of a rank, by the rule with which the runtime divides cores. */
 static int threads_of(const tess_memory_plan *plan)
 {
-    int share = tess_os_cores() / plan->n_local;
+    int share = tess_os_cores() / (plan->n_local + plan->n_drawing);
     return plan->n_threads > 0 ? plan->n_threads : share > 1 ? share : 1;
 }
 

@@ -99,7 +99,11 @@ typedef struct rank_key {
     uint32_t first, whole;
     int32_t part, replica, shard; /* shard 0: the rows determine the memory */
     int32_t computes, trains;
+    int32_t sender; /* its rank + 1, if it sends weights to ranks that only draw */
 } rank_key;
+
+_Static_assert(sizeof(rank_key) == sizeof(uint64_t) + 8 * sizeof(int32_t),
+               "keys are compared as bytes, so they have no padding");
 
 typedef struct known_rank {
     rank_key key;
@@ -162,15 +166,16 @@ static rank_key key_of(const tess_memory_ranks *r, int rank)
     if (rank >= tess_coordinates_by(r->degree, 0).world)
         return key;
     const tess_coordinates at = tess_coordinates_by(r->degree, rank);
-    /* Groups of shards may share copies, and a matrix is on one rank. */
-    const bool by_place =
-        c->parallelism.fsdp_reshard_after_forward > 1 || (r->is_exact && c->optimizer.name == TESS_MUON);
+    /* Groups of shards may share copies, a matrix is on one rank, and a task has models of other sizes. */
+    const bool by_place = c->parallelism.fsdp_reshard_after_forward > 1 ||
+                          (r->is_exact && (c->optimizer.name == TESS_MUON || r->plan->task != NULL));
     key = (rank_key){.rows = hash_rows(r, &at),
                      .part = at.part,
                      .replica = at.place[TESS_AXIS_REPLICATE],
                      .shard = by_place ? at.place[TESS_AXIS_SHARD] : 0,
                      .computes = tess_coordinates_micro(&at, 0) < tess_config_micro_batches(c),
-                     .trains = true};
+                     .trains = true,
+                     .sender = r->plan->task != NULL && rank < c->rollout.ranks ? rank + 1 : 0};
     find_neighbours(r, &at, &key);
     return key;
 }

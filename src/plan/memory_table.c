@@ -11,7 +11,7 @@
 #include "plan/dry_rank.h"
 #include "engine/model/model_file.h"
 
-#define ROWS(list) "{*" list "}  {rank:-10}{*gib} {:11.3f}{/} {sum:11.3f}[ {disk:11.3f}][   {stages}]\n{/}"
+#define ROWS(list) "{*" list "}  {rank:-10}{*gib} {:11.3f}{/} {sum:11.3f}[{offloads:!} {disk:11.3f}][   {stages}]\n{/}"
 
 const char tess_memory_form[] =
     "[{memory:!}\nmemory of {memory.n_ranks} rank{memory.n_ranks:s} at the peak, in GiB, sharding {memory.sharding}\n"
@@ -47,19 +47,20 @@ const char tess_memory_form[] =
                                               "{*memory.volume}  {axis:-24} {operation:-24} {number:9} "
                                               "{mib:11.3f}\n{/}]]";
 
-static void add_row(json_t *rows, const char *name, const tess_memory_of_rank *r)
+/* `offloads`: the table has a column of bytes on disk. */
+static void add_row(json_t *rows, const char *name, const tess_memory_of_rank *r, bool offloads)
 {
     json_t *gib = json_array();
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
         json_array_append_new(gib, json_real(r->pool[pool] / 0x1p30));
-    json_array_append_new(rows, json_pack("{s:s, s:o, s:f, s:f, s:s}", "rank", name, "gib", gib, "sum",
+    json_array_append_new(rows, json_pack("{s:s, s:o, s:f, s:f, s:b, s:s}", "rank", name, "gib", gib, "sum",
                                           tess_pools_sum(r->pool) / 0x1p30, "disk", tess_pools_sum(r->disk) / 0x1p30,
-                                          "stages", r->stages));
+                                          "offloads", offloads, "stages", r->stages));
 }
 
 /* Returns the rows of the table, of the host's memory or of the device's. Consecutive ranks with equal memory share a
  * row. */
-static json_t *describe_ranks(const tess_memory_of_rank *ranks, int n, bool of_device)
+static json_t *describe_ranks(const tess_memory_of_rank *ranks, int n, bool of_device, bool offloads)
 {
     const size_t begin = of_device ? offsetof(tess_memory_of_rank, device) : 0;
     const size_t bytes = of_device ? sizeof(ranks->device) : sizeof(*ranks);
@@ -76,7 +77,7 @@ static json_t *describe_ranks(const tess_memory_of_rank *ranks, int n, bool of_d
         if (of_device)
             memcpy(row.pool, ranks[first].device, sizeof(row.pool));
         snprintf(name, sizeof(name), end - first > 1 ? "%d-%d" : "%d", first, end - 1);
-        add_row(rows, name, &row);
+        add_row(rows, name, &row, offloads);
     }
     return rows;
 }
@@ -120,21 +121,23 @@ static tess_status describe_room(tess_mem *mem, const tess_model_config *sizes, 
 static tess_status describe_all(const tess_memory_plan *plan, const tess_memory_of_rank *ranks, int n, json_t *memory)
 {
     tess_memory_of_rank all = {.work = 0};
-    json_t *rows = describe_ranks(ranks, n, false), *pools = json_array();
+    json_t *pools = json_array();
     for (int rank = 0; rank < n; rank++)
         for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
             all.pool[pool] += ranks[rank].pool[pool];
             all.disk[pool] += ranks[rank].disk[pool];
         }
+    const bool offloads = tess_pools_sum(all.disk) > 0;
+    json_t *rows = describe_ranks(ranks, n, false, offloads);
     if (n > 1)
-        add_row(rows, "all", &all);
+        add_row(rows, "all", &all, offloads);
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
         json_array_append_new(pools, json_string(tess_pool_name((tess_pool)pool)));
     json_object_update_new(memory, json_pack("{s:i, s:o, s:o, s:f}", "n_ranks", n, "pools", pools, "ranks", rows,
                                              "disk", tess_pools_sum(all.disk)));
     if (tess_pools_sum(ranks[0].device) > 0)
-        json_object_update_new(memory, json_pack("{s:o, s:b}", "devices", describe_ranks(ranks, n, true), "copied",
-                                                 ranks[0].device[TESS_POOL_PARAMS] > 0));
+        json_object_update_new(memory, json_pack("{s:o, s:b}", "devices", describe_ranks(ranks, n, true, false),
+                                                 "copied", ranks[0].device[TESS_POOL_PARAMS] > 0));
     json_object_set_new(memory, "needed", json_real(tess_pools_sum(all.pool)));
     return describe_plan(plan, &ranks[0], memory);
 }

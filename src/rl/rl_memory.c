@@ -47,12 +47,12 @@ static tess_engine *second(const void *self)
 }
 
 /* ---- Drawing ---- */
-/* The largest number of samples that one of n places draws at a time. Held-out prompts are not counted yet, so with
- * them it is the number of all samples. */
+/* The largest number of samples that one of n places draws at a time. How many held-out prompts there are, or prompts
+ * under way with rollout.budget_tokens, is not known here, so it is then the limit of every run. */
 static int64_t samples_of(const tess_config *c, bool evaluates, int n_places)
 {
-    const int64_t most = evaluates ? c->rollout.prompts : (c->rollout.prompts + n_places - 1) / n_places;
-    return most * c->rollout.n;
+    return evaluates || c->rollout.budget_tokens > 0 ? c->rollout.max_sequences
+                                                     : (c->rollout.prompts + n_places - 1) / n_places * c->rollout.n;
 }
 
 /* Finds the largest page of all ranks, on which those that draw together agree. No rank along tp has more key heads

@@ -26,6 +26,13 @@ static void report_line(void *self, const char *text)
     tess_trainer_note(self, "%s", text);
 }
 
+/* Whether hosts may have other places of the mesh than those by number, which the check of memory assumes. */
+static bool are_moved(const tess_trainer *t)
+{
+    const tess_parallelism_section *p = &t->config.parallelism;
+    return tess_team_size(t->hosts->mine) < t->world && (p->rank_order.n > 0 || p->inside_hosts > 0);
+}
+
 /* Checked at the first start only; after a restart, the job's own memory would count as used. */
 tess_status tess_trainer_check_memory(const tess_trainer *t)
 {
@@ -40,6 +47,12 @@ tess_status tess_trainer_check_memory(const tess_trainer *t)
     if (apart != NULL)
         status = tess_memory_check_here(apart, &t->model_config, &plan, &reporter);
     tess_mem_destroy(&apart);
+    if (are_moved(t) && (status == TESS_E_INVALID || status == TESS_E_NO_SPACE)) {
+        tess_trainer_warn(t, "memory may be too little, by an estimate for ranks in the order of their numbers: %s",
+                          tess_error_message());
+        tess_error_clear();
+        status = TESS_OK;
+    }
     return tess_team_agree(t->team, status);
 }
 

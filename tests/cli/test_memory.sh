@@ -37,6 +37,8 @@ expect "and the volume of a step" 0 "  dp_shard                 reduce_scatter_p
 expect "and stages" 0 "stage 1 of 2" "$tessera" info run.yaml -n 2 parallelism.pipeline_parallel_degree=2
 expect "and ranks that only draw" 0 "draws" "$tessera" info run.yaml -n 2 rollout.ranks=1 tokenizer.path=. \
     rollout.max_new_tokens=9
+expect "a rank without bytes on disk has a cell for them" 0 "       0.000   draws" "$tessera" info run.yaml -n 2 \
+    rollout.ranks=1 tokenizer.path=. rollout.max_new_tokens=9 offload.optimizer=true offload.folder="$work"
 expect "and what train would refuse" 2 "training.global_batch_size: 8 rows are not a multiple" \
     "$tessera" info run.yaml -n 1 training.local_batch_size=3
 expect "but options alone need no number of ranks" 0 "memory: not of 1 rank (-n RANKS): " \

@@ -47,6 +47,8 @@ for lag in 0 1; do
     rm -rf cut
 done
 rl plain2 -n 1 rollout.budget_tokens=2 rollout.in_flight=9
+rl budget -n 2 rollout.budget_tokens=2 rollout.in_flight=9 || fail "samples under way: $(tail -n 1 budget.out)"
+memory budget less
 killed 0 rollout.budget_tokens=2 rollout.in_flight=9
 same "killed twice, with samples under way" cut plain2
 rm -rf cut

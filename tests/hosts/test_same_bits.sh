@@ -30,6 +30,10 @@ same "2 hosts x 3, hybrid" reference "$hosts" mpirun -np 6 "${train[@]}" $strate
     parallelism.data_parallel_replicate_degree=2
 same "2 hosts x 2, tessera launch" reference "$hosts" exec h1 env TESSERA_LAUNCH_AGENT="$("$hosts" agent)" \
     "$tessera" launch --mpi openmpi --hosts h1:2,h2:2 -- "${train[@]:1}"
+uneven=("$hosts" exec h1 env TESSERA_LAUNCH_AGENT="$("$hosts" agent)" "$tessera" launch --mpi openmpi)
+same "1 + 3 ranks on 2 hosts" reference "${uneven[@]}" --hosts h1:1,h2:3 -- "${train[@]:1}"
+same "3 + 1 ranks on 2 hosts, hybrid: one team of shards is inside a host" reference "${uneven[@]}" --hosts h1:3,h2:1 -- \
+    "${train[@]:1}" $strategy=hybrid parallelism.data_parallel_replicate_degree=2
 stages=parallelism.pipeline_parallel_degree
 same "2 hosts x 2, stages between hosts" reference "$hosts" mpirun -np 4 "${train[@]}" $stages=2
 same "2 hosts x 3, three stages, one of them on both hosts" reference "$hosts" mpirun -np 6 "${train[@]}" $stages=3

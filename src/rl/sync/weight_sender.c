@@ -1,7 +1,6 @@
 /* The sending side of weight transfers, on trainers: units are gathered in forward order and sent in buckets. */
 #include <string.h>
 
-#include "base/mem/make_room.h"
 #include "rl/sync/weight_sync_impl.h"
 #include "tessera/comm.h"
 
@@ -16,8 +15,7 @@ struct tess_weight_sender {
     int64_t n_sent;                       /* transfers */
     const void **w;                       /* parameters of the current unit */
     uint64_t *digests;                    /* (n_units) */
-    char *seen;                           /* (seen_room) host copy of a unit on a device; NULL: units are on the host */
-    size_t seen_room;
+    char *seen;                           /* host copy of a unit on a device; NULL: units are on the host */
 };
 
 /* ---- Buckets ---- */
@@ -60,14 +58,10 @@ static tess_status put(tess_weight_sender *s, size_t at, const char *bytes, size
 static tess_status see_unit(tess_weight_sender *s, int unit, int first, int n)
 {
     const tess_compute *c = &s->engine->compute;
-    size_t bytes = 0;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++)
         s->w[i] = tess_block_unit_param(&s->engine->units[unit], i);
-        bytes += s->layout.size[first + i];
-    }
     if (!c->resident)
         return TESS_OK;
-    TESS_TRY(tess_mem_reserve(s->engine->mem, TESS_POOL_COMM, bytes, 1, "a unit's weights", &s->seen_room, &s->seen));
     char *to = s->seen;
     for (int i = 0; i < n; i++) {
         TESS_TRY(tess_fetch(c->stream, to, s->w[i], s->layout.size[first + i]));
@@ -138,6 +132,23 @@ static tess_status list_mine(tess_weight_sender *s)
     return TESS_OK;
 }
 
+/* Allocates the host copy of the largest unit. */
+static tess_status make_seen(tess_weight_sender *s)
+{
+    size_t most = 0;
+    if (s->n_mine == 0 || !s->engine->compute.resident)
+        return TESS_OK;
+    for (int unit = 0; unit < tess_model_n_units(s->engine->model); unit++) {
+        int first, n;
+        size_t bytes = 0;
+        tess_model_unit_params(s->engine->model, unit, &first, &n);
+        for (int i = first; i < first + n; i++)
+            bytes += s->layout.size[i];
+        most = bytes > most ? bytes : most;
+    }
+    return tess_scope_alloc(tess_scope_of(s), TESS_POOL_COMM, most, 1, "a unit's weights", (void **)&s->seen);
+}
+
 static tess_status make(tess_weight_sender *s)
 {
     const tess_model *model = s->engine->model;
@@ -151,7 +162,7 @@ static tess_status make(tess_weight_sender *s)
                                   (void **)&s->buckets[slot]));
         TESS_TRY(TESS_PART(s, s->n_mine, "bucket of weights", &s->works[slot]));
     }
-    return TESS_OK;
+    return make_seen(s);
 }
 
 tess_status tess_weight_sender_create(tess_engine *engine, const tess_weight_sync *sync, tess_weight_sender **out)
@@ -173,6 +184,5 @@ void tess_weight_sender_destroy(tess_weight_sender **handle)
     for (int slot = 0; slot < WEIGHT_SYNC_SLOTS; slot++)
         for (int i = 0; s->works[slot] != NULL && i < s->n_mine; i++)
             tess_work_cancel(&s->works[slot][i]);
-    tess_mem_free(s->engine->mem, s->seen);
     tess_mem_drop(handle);
 }
