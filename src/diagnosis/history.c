@@ -56,6 +56,12 @@ tess_status tess_history_create(tess_mem *mem, tess_history_source source, int w
 
 void tess_history_destroy(tess_history **handle)
 {
+    tess_history *history = *handle;
+    int n = history != NULL && history->ranks != NULL ? history->world : 0;
+    for (int r = 0; r < n; r++) { /* a reader of dumps fills these in, and its blocks are no parts of the history */
+        tess_mem_free(history->mem, history->ranks[r].records);
+        tess_mem_free(history->mem, history->ranks[r].spans);
+    }
     tess_mem_drop(handle);
 }
 
