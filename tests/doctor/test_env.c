@@ -263,6 +263,10 @@ static void expect_conflict(const char *environment, const char *needle)
 static void contradictions_are_named(void)
 {
     expect_conflict("NCCL_IB_DISABLE=1\nNCCL_IB_HCA=mlx5_0\n", "NCCL_IB_HCA=mlx5_0 does nothing");
+    expect_conflict("NCCL_IB_DISABLE=-1\nNCCL_IB_HCA=mlx5_0\n", "NCCL_IB_HCA=mlx5_0 does nothing");
+    expect_conflict("NCCL_IB_DISABLE=01\nNCCL_IB_HCA=mlx5_0\n", "NCCL_IB_HCA=mlx5_0 does nothing");
+    expect_conflict("NCCL_IB_DISABLE=0x1\nNCCL_IB_HCA=mlx5_0\n", "NCCL_IB_HCA=mlx5_0 does nothing");
+    expect_conflict("NCCL_RAS_ENABLE=0x0\nNCCL_RAS_ADDR=localhost:7\n", "NCCL_RAS_ADDR=localhost:7 does nothing");
     expect_conflict("TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC=120\n", "below the collective timeout of 600 s");
     expect_conflict("TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC=300\nDEEPSPEED_TIMEOUT=60\n", "3600 s");
     expect_conflict("OMP_NUM_THREADS=4\nLOCAL_WORLD_SIZE=4\n", "set it to 2");
