@@ -30,6 +30,8 @@ static void cells_print_as_their_format_says(void)
     EXPECT_TEXT(filled("{a}|{a:5}|{a:-5}|", "{'a': 42}"), "42|   42|42   |");
     EXPECT_TEXT(filled("{a} {a:.3g} {a:.1f} {a:9.2e} {a:.1%} {a:%}", "{'a': 0.12345}"),
                 "0.12345 0.123 0.1  1.23e-01 12.3% 12%");
+    EXPECT_TEXT(filled("{a:m} {b:m} {c:m} {d:m}", "{'a': 9.9996, 'b': 99.996, 'c': 999.96, 'd': -0.5}"),
+                "10.00 100.0 1000 -0.500");
     EXPECT_TEXT(filled("{a:B}, {a:9.3g}", "{'a': 1536}"), "1.50 KiB,  1.54e+03");
     EXPECT_TEXT(filled("{a}", "{'a': 9007199254740993}"), "9007199254740993");
     EXPECT_TEXT(filled("{n} rank{n:s}, {m} host{m:s}", "{'n': 1, 'm': 0}"), "1 rank, 0 hosts");

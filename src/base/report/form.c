@@ -59,11 +59,14 @@ static const json_t *find_member(const json_t *object, const char *name, size_t 
 static void format_measure(double value, char *text, size_t size)
 {
     const double amount = fabs(value);
-    const bool whole = amount >= 1000 || (value == floor(value) && amount >= 1);
-    if (value != 0 && amount < 0.001)
+    int decimals = amount >= 1 && value == floor(value) ? 0 : 3;
+    if (value != 0 && amount < 0.001) {
         snprintf(text, size, "%.2e", value);
-    else
-        snprintf(text, size, "%.*f", whole ? 0 : amount >= 100 ? 1 : amount >= 10 ? 2 : 3, value);
+        return;
+    }
+    for (; decimals > 0 && snprintf(text, size, "%.*f", decimals, amount) > 5; decimals--)
+        ; /* four digits and the point; rounding may add a digit */
+    snprintf(text, size, "%.*f", decimals, value);
 }
 
 static void format_number(const json_t *value, char kind, int digits, char *text, size_t size)
