@@ -104,10 +104,11 @@ tess_status tess_bench_report_table(tess_bench_report *r, const char *title, con
 /* Adds the table to the document and prints its head, before its first row. */
 static tess_status begin_table(tess_bench_report *r)
 {
-    r->table = r->next;
+    json_t *table = r->next;
     r->next = NULL;
-    if (json_array_append_new(r->tables, r->table) != 0)
+    if (json_array_append_new(r->tables, table) != 0)
         return no_memory();
+    r->table = table;
     return print(r,
                  "\n{title:-46}{*columns} {key:9}{/}\n"
                  "                                              {*columns} {unit:9}{/}\n",
