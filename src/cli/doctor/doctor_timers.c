@@ -25,7 +25,7 @@ static int run(tess_mem *mem, int argc, char **argv)
 }
 
 const cli_command cli_doctor_timers = {
-    "doctor timers", "[CONFIG.yaml] [section.key=value ...] [--json]",
+    "doctor timers", "[CONFIG.yaml] [section.key=value ...] [--json | --html | --prometheus]",
     "list every timer of a job and where its value comes from, and check their order\n"
     "Exit codes: 0 it holds, 2 bad input or it does not.",
     .run = run};
