@@ -263,10 +263,10 @@ static void add_more(char *more, size_t size, const char *first, const char *ite
     size_t at = strlen(more);
     if (n == 0 || (strlen(first) == n && memcmp(first, item, n) == 0) || (at > 0 && list_has(more + 2, item, n)))
         return;
-    if (at + n + 8 < size)
-        snprintf(more + at, size - at, ", %.*s", (int)n, item);
-    else if (at < 5 || strcmp(more + at - 5, ", ...") != 0)
-        snprintf(more + at, size - at, ", ...");
+    if (at >= 5 && strcmp(more + at - 5, ", ...") == 0)
+        return;
+    bool fits = at + n + 8 < size;
+    snprintf(more + at, size - at, ", %.*s", fits ? (int)n : 3, fits ? item : "...");
 }
 
 void log_who_add_hosts(log_who *who, const log_who *other)
