@@ -77,6 +77,10 @@ static const struct {
      "Traceback (most recent call last):\n  File \"/x/t.py\", line 7, in main\n    assert n > 0\nAssertionError\n"
      "Traceback (most recent call last):\n  File \"/v/multiprocessing/resource_tracker.py\", line 9, in main\n"
      "    cache.remove(name)\nKeyError: '/mp-7'\nKilled\n"},
+    /* an effect of another process does not name that of the cause */
+    {"cuda-out-of-memory", "!rank 0",
+     "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
+     "application called MPI_Abort(MPI_COMM_WORLD, 1) - process 0\n"},
     /* the later one of two exceptions of one type says it in words */
     {"python-name-missing", "'no limits for odd'",
      "Traceback (most recent call last):\n  File \"/x/t.py\", line 7, in get\n    raise KeyError(key)\n"

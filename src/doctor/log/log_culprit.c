@@ -28,13 +28,14 @@ static bool is_about_process(const tess_survey *s, int cause, int entry)
 }
 
 /* Adds the process that other lines near the cause name. A launcher may print how a process ended on one line, and
- * which process it was on another. Lines that the cause explains also name the process, and so do effects.
- * Effects that another process reports do not count. */
+ * which process it was on another. Lines that the cause explains also name the process, and so do effects if the
+ * cause is a wrapper or fallback. Effects that another process reports do not count. */
 static void complete_by_launcher(const tess_survey *s, int cause, log_who *who)
 {
     const log_match *match = &s->matches[cause];
     const tess_log_entry *entry = tess_knowledge_at(s->knowledge, cause);
-    bool ends_a_process = !entry->by_reporter && !entry->by_host;
+    bool is_wrapper = entry->role == TESS_LOG_WRAPPER || entry->is_fallback;
+    bool ends_a_process = is_wrapper && !entry->by_reporter && !entry->by_host;
     for (int i = 0; i < tess_knowledge_n(s->knowledge) && who->n_ranks == 0 && who->host[0] == '\0'; i++) {
         const log_match *other = &s->matches[i];
         const tess_log_entry *known = tess_knowledge_at(s->knowledge, i);
