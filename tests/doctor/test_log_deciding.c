@@ -114,6 +114,7 @@ static const struct {
      "odd_engine  | [2025-01-10 11:00:02 TP0] Scheduler hit an exception: Traceback (most recent call last):\n"
      "odd_engine  |   File \"/x/t.py\", line 7, in main\n"
      "odd_engine  | ModuleNotFoundError: No module named 'odd'\n"},
+    {"python-module-missing", "!container", "step  | loss\nerror  | ModuleNotFoundError: No module named 'odd'\n"},
     {"python-exception-quoted", "ValueError: signal only works",
      "stub.cc:366] \"Failed to start: ValueError: signal only works in the main thread\n\n\"\n"},
     {"python-module-missing", "TP7",

@@ -142,7 +142,14 @@ typedef struct log_oom_row {
 
 typedef struct log_phase log_phase;
 
+enum { LOG_LABELS = 8 };
+typedef struct log_label {
+    uint64_t name; /* hash of the label */
+    int64_t n;     /* number of lines with it */
+} log_label;
+
 typedef struct tess_survey {
+    log_label labels[LOG_LABELS]; /* padded words before a bar, which may be containers; by their hash */
     tess_mem *mem;
     tess_knowledge *knowledge; /* borrowed */
     log_phase *phases;         /* (n_phases) table of what programs do */

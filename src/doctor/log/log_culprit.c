@@ -232,4 +232,6 @@ void log_find_culprit(const tess_survey *s, int cause, log_who *who, log_who *re
     leave_to_quoted(s, cause, who, reporter);
     complete_by_endpoint(s, entry, who);
     leave_to_all(s, cause, who, reporter);
+    log_drop_label(s, who);
+    log_drop_label(s, reporter);
 }

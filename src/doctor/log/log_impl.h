@@ -75,6 +75,10 @@ int log_rank_of_line(const char *line, size_t size);
  * device (NCCL); actor, process and host (Ray); host and process (Open MPI); the host (kernel, pdsh, kubectl,
  * compose). */
 log_who log_origin_of_line(const char *line, size_t size);
+/* Counts the lines with a padded word before a bar, "engine  | ": compose's label of a container, or a table's row. */
+void log_note_label(tess_survey *survey, const char *line, size_t size);
+/* Forgets a container whose label too few lines have. */
+void log_drop_label(const tess_survey *survey, log_who *who);
 /* Returns the offset of a line's own text, after times and the prefixes of launchers and loggers. */
 size_t log_text_begin(const char *line, size_t size);
 /* Reads the host from the name of a log file: "job-worker-3.log", "node12.err". Returns false if the name holds

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/core/rng.h"
+
 /* Returns the number at text[at..size); -1: there is none, or it is too large for a rank. */
 static int number_at(const char *text, size_t size, size_t at, size_t *end)
 {
@@ -472,6 +474,36 @@ static bool is_container(const char *text, size_t size)
     if (size > 63 || n == size || n < 3 || (text[n - 1] != '_' && text[n - 1] != '-') || is_file(text, size))
         return false;
     return isalpha((unsigned char)text[0]) && rank_in_label(text, size) < 0;
+}
+
+void log_note_label(tess_survey *s, const char *line, size_t size)
+{
+    size_t n = 0, blanks = 0;
+    while (n < size && (islower((unsigned char)line[n]) || line[n] == '_' || line[n] == '-'))
+        n++;
+    while (n > 2 && n + blanks < size && line[n + blanks] == ' ')
+        blanks++;
+    if (blanks < 2 || n + blanks == size || line[n + blanks] != '|')
+        return;
+    uint64_t name = tess_hash_bytes(line, n, 0);
+    log_label *label = &s->labels[name % LOG_LABELS];
+    if (label->name != name)
+        *label = (log_label){.name = name};
+    label->n++;
+}
+
+void log_drop_label(const tess_survey *s, log_who *who)
+{
+    enum { FEWEST = 3 };
+    size_t n = strlen(who->actor);
+    uint64_t name = tess_hash_bytes(who->actor, n, 0);
+    const log_label *label = &s->labels[name % LOG_LABELS];
+    bool is_padded =
+        who->noun != NULL && strcmp(who->noun, "container") == 0 && n > 0 && !isdigit((unsigned char)who->actor[n - 1]);
+    if (is_padded && (label->name != name || label->n < FEWEST)) {
+        who->actor[0] = '\0';
+        who->noun = NULL;
+    }
 }
 
 /* Reads the host in a prefix of kubectl, "[pod/job-worker-3/pytorch] ", compose, "job-worker-3  | ", or pdsh,

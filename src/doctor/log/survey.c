@@ -310,6 +310,7 @@ static tess_status take_line(survey_reading *r, const char *line, size_t size, i
     tess_found found;
     bool is_json = false;
     log_note_oom_row(r, line, size, number);
+    log_note_label(r->survey, line, size);
     log_keep_tail(r, line, size, number);
     if (r->open_line == number)
         log_note_message(r, line, size, number);
