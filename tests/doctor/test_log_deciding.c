@@ -2,6 +2,7 @@
  * limit of time, and names that are no hosts. */
 #include "support/test.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -426,6 +427,42 @@ static void each_text_is_decided_by_its_words(void)
     tess_knowledge_destroy(&knowledge);
 }
 
+/* A later line of the same error names the process only if it is near, or has the same text. */
+static void only_a_near_line_names_the_process(void)
+{
+    static const struct {
+        int n_between;
+        const char *last;
+        bool names;
+    } logs[] = {{2, "[rank3]: OOM when allocating tensor with shape[7,9]", true},
+                {200, "[rank3]: OOM when allocating tensor with shape[7,9]", false},
+                {200, "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB", true}};
+    tess_survey survey;
+    tess_log_diagnosis diagnosis;
+    tess_knowledge *knowledge;
+    char path[512], text[8192];
+    EXPECT_OK(tess_knowledge_create(test_mem(), NULL, 0, &knowledge));
+    EXPECT_OK(tess_os_join(path, sizeof(path), test_folder(), "far.log"));
+    for (size_t i = 0; i < sizeof(logs) / sizeof(logs[0]); i++) {
+        size_t n = (size_t)snprintf(text, sizeof(text),
+                                    "2025-01-10 11:00:01 torch.OutOfMemoryError: CUDA out of memory. "
+                                    "Tried to allocate 2.00 GiB\n");
+        for (int k = 0; k < logs[i].n_between; k++)
+            n += (size_t)snprintf(text + n, sizeof(text) - n, "the room is quiet\n");
+        n += (size_t)snprintf(text + n, sizeof(text) - n, "2025-01-10 15:00:01 %s\n", logs[i].last);
+        EXPECT_OK(tess_os_write_atomic(path, text, n));
+        EXPECT_OK(tess_survey_begin(test_mem(), knowledge, &survey));
+        EXPECT_OK(tess_survey_read(&survey, path));
+        EXPECT_OK(tess_log_diagnose(&survey, 0, &diagnosis));
+        EXPECT(diagnosis.entry >= 0);
+        EXPECT_TEXT(tess_knowledge_at(knowledge, diagnosis.entry)->row.id, "cuda-out-of-memory");
+        if ((strstr(diagnosis.headline, "rank 3") != NULL) != logs[i].names)
+            test_fail(__FILE__, __LINE__, "log %zu: \"%s\"", i, diagnosis.headline);
+        tess_survey_free(&survey);
+    }
+    tess_knowledge_destroy(&knowledge);
+}
+
 /* A file whose name begins with a number is a numbered log, and names no host. */
 static void a_numbered_log_names_no_host(void)
 {
@@ -437,6 +474,7 @@ static void a_numbered_log_names_no_host(void)
 
 static const test_case cases[] = {
     CASE(each_text_is_decided_by_its_words),
+    CASE(only_a_near_line_names_the_process),
     CASE(a_numbered_log_names_no_host),
 };
 

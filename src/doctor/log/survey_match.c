@@ -106,7 +106,8 @@ static join_fn find_join(const survey_reading *r, int entry, const log_match *ma
                          bool same_text, const log_who *who, const log_failure *failure)
 {
     const tess_log_entry *known = tess_knowledge_at(r->survey->knowledge, entry);
-    bool is_free = failure->rank<0, at_once = match->n_lines> 0 && is_same_time(match, time_s);
+    bool is_free = failure->rank < 0;
+    bool at_once = match->n_lines > 0 && is_same_time(match, time_s);
     bool is_named = known->role == TESS_LOG_CAUSE && known->by_host; /* the process is then that of the text */
     if (at_once && is_same_group(known->role, match, who))
         return log_who_join;
@@ -137,21 +138,31 @@ static bool is_narrower(const survey_reading *r, int entry, const log_match *mat
     return true;
 }
 
-/* Completes the process of an entry whose first line names none, by a later line of the same error. A process without a
- * rank may be one of several, so it only reports. */
-static void complete_by_later_line(const survey_reading *r, int entry, int64_t number, bool same_text,
+/* Whether a line may be about the same error as the entry's first line: it is near, or its time is. In another file,
+ * lines without a time also may. */
+static bool is_near(const survey_reading *r, const log_match *match, int64_t number, double time_s)
+{
+    bool one_file = match->first.file == r->file;
+    return (one_file && number - match->first.line <= LOG_MOST_QUOTED) ||
+           ((!one_file || time_s >= 0) && is_same_time(match, time_s));
+}
+
+/* Completes the process of an entry whose first line names none, by a later line that has the same text or is near. A
+ * process without a rank may be one of several, so it only reports. */
+static void complete_by_later_line(const survey_reading *r, int entry, int64_t number, double time_s, bool same_text,
                                    const log_who *who)
 {
     log_match *match = &r->survey->matches[entry];
     tess_log_role role = tess_knowledge_at(r->survey->knowledge, entry)->role;
     bool is_later = match->rank < 0 && match->who.n_ranks > 0 && !match->who.is_named; /* an earlier line named them */
-    if (role == TESS_LOG_CAUSE && is_later && who->n_ranks > 0 && !who->is_named &&
+    bool is_same = same_text || is_near(r, match, number, time_s);
+    if (role == TESS_LOG_CAUSE && is_later && is_same && who->n_ranks > 0 && !who->is_named &&
         who->is_local == match->who.is_local)
         log_who_join(&match->who, who);
     if (role > TESS_LOG_WRAPPER || match->first.file != r->file || log_who_is_known(&match->who) ||
         log_who_is_known(&match->reporter))
         return;
-    if (same_text || (role == TESS_LOG_CAUSE && who->n_ranks > 0))
+    if (same_text || (role == TESS_LOG_CAUSE && is_same && who->n_ranks > 0))
         log_who_complete(&match->who, who);
     else if (number - match->first.line <= LOG_MOST_QUOTED)
         match->reporter = *who;
@@ -274,7 +285,7 @@ tess_status log_note_match(survey_reading *r, int entry, const char *line, size_
     } else if (join != NULL) {
         join(&match->who, who);
     } else if (!match->is_over) {
-        complete_by_later_line(r, entry, number, text_hash == match->text_hash, who);
+        complete_by_later_line(r, entry, number, time_s, text_hash == match->text_hash, who);
     }
     if (is_same_time(match, time_s))
         log_who_add_peer(&match->who, who);
