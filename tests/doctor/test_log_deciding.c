@@ -78,6 +78,24 @@ static const struct {
      "Traceback (most recent call last):\n  File \"/x/t.py\", line 7, in main\n    assert n > 0\nAssertionError\n"
      "Traceback (most recent call last):\n  File \"/v/multiprocessing/resource_tracker.py\", line 9, in main\n"
      "    cache.remove(name)\nKeyError: '/mp-7'\nKilled\n"},
+    /* only the error's own words count, of the same process, and never for an error that explains the exception */
+    {"io-error", "rank 3",
+     "[rank3]: ERROR: OSError: [Errno 5] Input/output error\n"
+     "WARNING data: OSError: [Errno 5] Input/output error\n"
+     "[rank3]: Traceback (most recent call last):\n[rank3]:   File \"/x/t.py\", line 7, in main\n"
+     "[rank3]: torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"},
+    {"io-error", "rank 3",
+     "[rank3]: WARNING: OSError: [Errno 5] Input/output error\n"
+     "[rank3]: Traceback (most recent call last):\n[rank3]:   File \"/x/t.py\", line 7, in main\n"
+     "[rank3]: torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"},
+    {"io-error", "rank 3",
+     "[rank3]: OSError: [Errno 5] Input/output error, skipping the file\n"
+     "[rank1]: Traceback (most recent call last):\n[rank1]:   File \"/x/t.py\", line 7, in main\n"
+     "[rank1]: torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"},
+    {"cuda-out-of-memory", "rank 3",
+     "[rank3]: OSError: [Errno 5] Input/output error, skipping the file\n"
+     "[rank3]: Traceback (most recent call last):\n[rank3]:   File \"/x/t.py\", line 7, in main\n"
+     "[rank3]: torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"},
     /* an effect of another process does not name that of the cause */
     {"cuda-out-of-memory", "!rank 0",
      "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"

@@ -106,6 +106,9 @@ typedef struct log_match {
     bool ended_process;     /* one of those last lines reports the end of a process; this stays set */
     bool is_announced;      /* a line with a time that says so announced the last line, which is part of its message */
     bool is_tried;          /* the last line says that the program tries again, or its logger marks it as a warning */
+    bool goes_on;           /* the first line, or one next to it, says that the program goes on (log_passes_over) */
+    bool last_goes_on;      /* the last line says so, or its logger marks it as a warning */
+    int64_t first_speaker;  /* process that printed the first line (log_speaker_of) */
     log_place last;         /* latest line that was read */
     double last_time_s;     /* time of the latest line since the run last went on; negative: not known of every line */
     bool last_is_exception; /* the line `last` is the exception at the end of a traceback */

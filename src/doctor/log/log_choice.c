@@ -122,14 +122,27 @@ static bool is_late_failure(const tess_survey *s, const log_match *match)
            !log_who_has(&first, match->who.ranks[0]);
 }
 
-/* Whether the program says that it goes on after the error, and an exception with an entry of its own came later. */
+/* Whether both lines are of one process. If one of the processes is not known, the file decides. */
+static bool is_same_process(const log_match *first, const log_match *last)
+{
+    bool known = first->first_speaker >= 0 && last->speaker >= 0;
+    return known ? first->first_speaker == last->speaker : first->first.file == last->last.file;
+}
+
+/* Whether the program says that it goes on after the error, and the same process printed an exception with an entry of
+ * its own later. An error that lasts, or that explains the exception, is not passed over. */
 static bool is_passed_over(const tess_survey *s, int entry)
 {
     const log_match *match = &s->matches[entry];
-    for (int i = 0; match->is_tried && !match->is_exception && i < tess_knowledge_n(s->knowledge); i++) {
+    if (!match->goes_on || !match->last_goes_on || match->is_exception ||
+        tess_knowledge_at(s->knowledge, entry)->is_lasting)
+        return false;
+    for (int i = 0; i < tess_knowledge_n(s->knowledge); i++) {
         const tess_log_entry *known = tess_knowledge_at(s->knowledge, i);
-        if (known->role == TESS_LOG_CAUSE && !known->is_fallback && log_is_found(s, i) && !s->matches[i].is_tried &&
-            s->matches[i].last_is_exception && log_is_before(match, &s->matches[i]))
+        const log_match *later = &s->matches[i];
+        if (known->role == TESS_LOG_CAUSE && !known->is_fallback && log_is_found(s, i) && !later->is_tried &&
+            later->last_is_exception && is_same_process(match, later) && log_is_before(match, later) &&
+            !tess_knowledge_explains(s->knowledge, entry, i))
             return true;
     }
     return false;

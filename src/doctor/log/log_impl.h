@@ -262,6 +262,9 @@ bool log_step_of_line(const char *line, size_t size, log_step *step);
 bool log_is_slow_bar(const char *line, size_t size);
 /* Whether the words of the line say that the program tries again or continues: "retrying", "falling back". */
 bool log_says_it_goes_on(const char *line, size_t size);
+/* Whether the line says so, or names what it does instead: "will try to load from the cache", "will be disabled". The
+ * device or host that "will be disabled" may be the fault, so these words do not show that the error is survived. */
+bool log_passes_over(const char *line, size_t size);
 /* Whether the line says that an attempt failed that is made again, and announces why: "Retry attempt failed:". */
 bool log_announces_a_retry(const char *line, size_t size);
 /* Whether the line only gives advice for an error that may come: its level is INFO or below, and it has a condition,

@@ -176,7 +176,14 @@ bool log_says_it_goes_on(const char *line, size_t size)
     return tess_text_has(line, size < 2048 ? size : 2048, TESS_WORD_IN + TESS_WORD_CASELESS,
                          "retry|retrie|attempting to recover|recovering|recovered|trying again|fall back|falling back|"
                          "fallback|skipping|skipped|ignoring|ignored|continuing|proceeding|non-fatal|nonfatal|"
-                         "reducing batch|will try |will be disabled");
+                         "reducing batch");
+}
+
+bool log_passes_over(const char *line, size_t size)
+{
+    return log_says_it_goes_on(line, size) ||
+           tess_text_has(line, size < 2048 ? size : 2048, TESS_WORD_IN + TESS_WORD_CASELESS,
+                         "will try |will be disabled");
 }
 
 bool log_announces_a_retry(const char *line, size_t size)

@@ -186,7 +186,9 @@ static void note_last(survey_reading *r, int entry, const char *line, size_t siz
     match->is_of_actor = origin->actor[0] != '\0' && origin->pid != 0;
     match->last = (log_place){r->file, number};
     match->steps = log_steps_now(r, match->speaker);
-    match->is_tried = match->n_lines < MOST_LOOKED_AT && (log_says_it_goes_on(line, size) || log_is_mild(line, size));
+    bool is_read = match->n_lines < MOST_LOOKED_AT, is_mild = is_read && log_is_mild(line, size);
+    match->is_tried = is_mild || (is_read && log_says_it_goes_on(line, size));
+    match->last_goes_on = is_mild || (is_read && log_passes_over(line, size));
     match->is_announced =
         match->last_is_exception && r->stamped_line < number && log_announces_a_retry(r->stamped, r->stamped_size);
     r->steps_left = LOG_MOST_STEPS;
@@ -271,6 +273,8 @@ tess_status log_note_match(survey_reading *r, int entry, const char *line, size_
         match->n_listed = who->n_ranks;
         match->is_failure = failure->rank >= 0;
         match->is_told = false;
+        match->goes_on = log_passes_over(line, size);
+        match->first_speaker = log_speaker_of(origin);
         match->is_over = match->went_on = is_warned;
         note_surroundings(r, entry, line, size, number, origin);
         tess_clean(line, size < 4096 ? size : 4096, match->excerpt, sizeof(match->excerpt));

@@ -90,12 +90,16 @@ void log_note_restart(survey_reading *r, int64_t number)
 
 void log_note_hint(survey_reading *r, const char *line, size_t size, int64_t number)
 {
-    if (number > r->hints_end || !log_says_it_goes_on(line, size))
+    if (number > r->hints_end || !log_passes_over(line, size))
         return;
+    bool tries = log_says_it_goes_on(line, size);
     for (int i = 0; i < tess_knowledge_n(r->survey->knowledge); i++) {
         log_match *match = &r->survey->matches[i];
-        if (match->n_lines > 0 && match->last.file == r->file && number - match->last.line <= LOG_HINT_LINES)
-            match->is_tried = true;
+        if (match->n_lines == 0 || match->last.file != r->file || number - match->last.line > LOG_HINT_LINES)
+            continue;
+        match->is_tried |= tries;
+        match->last_goes_on = true;
+        match->goes_on |= match->first.file == r->file && number - match->first.line <= LOG_HINT_LINES;
     }
 }
 
