@@ -28,7 +28,8 @@ function(tess_own_files name list)
   set(${list} ${files} PARENT_SCOPE)
 endfunction()
 
-# Every .yaml and .jinja below src/NAME goes into the library as the bytes of `tess_data_STEM` (tools/embed.cmake).
+# Every .yaml and .jinja below src/NAME goes into the library as the bytes of `tess_data_STEM` (tools/embed.cmake). The
+# C file's name differs from those below src/, because check-layers knows members of archives by their names.
 function(tess_embed_data name list)
   file(GLOB_RECURSE files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.yaml
        ${CMAKE_SOURCE_DIR}/src/${name}/*.jinja)
@@ -36,7 +37,7 @@ function(tess_embed_data name list)
   set(generated ${${list}})
   foreach(file ${files})
     get_filename_component(stem ${file} NAME_WE)
-    set(out ${CMAKE_BINARY_DIR}/data/${name}/${stem}.c)
+    set(out ${CMAKE_BINARY_DIR}/data/${name}/${stem}_data.c)
     add_custom_command(OUTPUT ${out}
                        COMMAND ${CMAKE_COMMAND} -DIN=${file} -DOUT=${out} -DNAME=tess_data_${stem}
                                -P ${CMAKE_SOURCE_DIR}/tools/embed.cmake

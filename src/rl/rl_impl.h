@@ -253,6 +253,9 @@ tess_policy_options rl_policy_of(const tess_config *config, double kl_beta);
 tess_dpo_options rl_dpo_of(const tess_config *config);
 tess_reward_options rl_reward_of(const tess_config *config);
 bool rl_wants_reference(const tess_config *config);
+/* Creates the models next to the policy that the configuration asks for. The others stay NULL. Collective. */
+tess_status rl_models_create(tess_engine *policy, const tess_reporter *reporter, tess_reference **reference,
+                             tess_critic **critic);
 
 /* ---- rl_rollout.c ---- */
 /* Draws rollout `state->rollout` into r->newest. Samples in the journal are not drawn again.
@@ -324,11 +327,6 @@ tess_status rl_serve(void *self, bool *interrupted);
 
 /* ---- rl_memory.c ---- */
 extern const tess_dry_task rl_dry_task;
-
-/* ---- rl_task.c ---- */
-/* Creates the models next to the policy that the configuration asks for. The others stay NULL. Collective. */
-tess_status rl_models_create(tess_engine *policy, const tess_reporter *reporter, tess_reference **reference,
-                             tess_critic **critic);
 
 /* ---- rl_text.c ---- */
 /* Appends the text of n ids, without special tokens, as tess_decode does. */

@@ -88,6 +88,19 @@ bool rl_wants_reference(const tess_config *c)
     return rl_has_pairs(c) || c->rl.kl_beta > 0;
 }
 
+tess_status rl_models_create(tess_engine *policy, const tess_reporter *reporter, tess_reference **reference,
+                             tess_critic **critic)
+{
+    const tess_config *c = policy->config;
+    const tess_reference_options of_reference = {c->reference.path, c->reference.update_interval, c->reference.ema};
+    const tess_critic_options of_critic = {.path = c->critic.path, .lr = c->critic.lr};
+    if (rl_wants_reference(c))
+        TESS_TRY_CTX(tess_reference_create(policy, &of_reference, reporter, reference), "reference");
+    if (rl_has_values(c) && !rl_shares_trunk(c))
+        TESS_TRY_CTX(tess_critic_create(policy, &of_critic, reporter, critic), "critic");
+    return TESS_OK;
+}
+
 static tess_status check_drawing(tess_config *c)
 {
     TESS_CHECK(c->rollout.prompts % c->rl.updates == 0, TESS_E_INVALID,

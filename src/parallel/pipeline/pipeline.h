@@ -11,6 +11,7 @@
  *   pipeline_build.c       messages around them, slots (the first that is free), where gradients are complete
  *   pipeline_check_list.c  a list by itself: everything once, inputs there, slots not shared
  *   pipeline_simulate.c    all ranks together: time, bubble, messages that wait, the circle of a deadlock
+ *   pipeline_unread.c      gradients that are sent and may be unread
  *   pipeline_stages.c      layers cut into stages, by counts or with the cheapest largest stage
  *
  * Sources: GPipe, arXiv 1811.06965; 1F1B and its interleaved form, Narayanan et al. 2021, arXiv 2104.04473; ZB-H1 and

@@ -17,6 +17,10 @@ size_t pipeline_list_work(const tess_pipeline_schedule *schedule);
 tess_status pipeline_check_list(const tess_pipeline_schedule *schedule, int rank, int *work,
                                 tess_pipeline_report *report);
 
+bool pipeline_is_send(tess_pipeline_op op);
+/* Returns the rank at the other end of a message. */
+int pipeline_peer(const tess_pipeline_schedule *schedule, int rank, const tess_pipeline_action *action);
+
 /* Simulates all ranks, whose lists must be valid by themselves, and fills in the report's times. TESS_E_INVALID:
  * messages arrive in another order than they are received, or ranks wait for each other in a circle. */
 tess_status pipeline_simulate(const tess_pipeline_schedule *schedule, const tess_pipeline_costs *costs,

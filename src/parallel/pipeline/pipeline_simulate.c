@@ -5,7 +5,6 @@
 
 #include "base/mem/scoped.h"
 #include "parallel/pipeline/pipeline_check_impl.h"
-#include "base/mem/scoped.h"
 
 typedef struct queued_message {
     int micro, index; /* index of the SEND in its rank's list */
@@ -32,7 +31,7 @@ static bool is_backward_message(tess_pipeline_op op)
     return op == TESS_PIPELINE_SEND_B || op == TESS_PIPELINE_RECV_B;
 }
 
-static bool is_send(tess_pipeline_op op)
+bool pipeline_is_send(tess_pipeline_op op)
 {
     return op == TESS_PIPELINE_SEND_F || op == TESS_PIPELINE_SEND_B || op == TESS_PIPELINE_SEND_T;
 }
@@ -52,11 +51,11 @@ static int border_of(const tess_pipeline_schedule *s, int rank, const tess_pipel
     return a->op == TESS_PIPELINE_SEND_F || a->op == TESS_PIPELINE_RECV_B ? stage : stage - 1;
 }
 
-static int peer_of(const tess_pipeline_schedule *s, int rank, const tess_pipeline_action *a)
+int pipeline_peer(const tess_pipeline_schedule *s, int rank, const tess_pipeline_action *a)
 {
     int border = border_of(s, rank, a);
     if (is_of_table(a->op))
-        return is_send(a->op) ? tess_pipeline_rank_of(s, border) : 0;
+        return pipeline_is_send(a->op) ? tess_pipeline_rank_of(s, border) : 0;
     int ahead = tess_pipeline_rank_of(s, border + 1);
     return a->op == TESS_PIPELINE_SEND_F || a->op == TESS_PIPELINE_RECV_B ? ahead : tess_pipeline_rank_of(s, border);
 }
@@ -93,12 +92,12 @@ static tess_status take_message(simulation *sim, message_queue *q, int rank, con
     queued_message *first = &q->messages[q->n_taken];
     TESS_CHECK(first->micro == a->micro, TESS_E_INVALID, "%s: the message that comes first is of micro-batch %d: %s",
                pipeline_action_text(sim->s, rank, sim->next[rank], text), first->micro,
-               pipeline_action_text(sim->s, peer_of(sim->s, rank, a), first->index, peer_text));
+               pipeline_action_text(sim->s, pipeline_peer(sim->s, rank, a), first->index, peer_text));
     *end = fmax(*end, first->sent + sim->costs->send);
     first->taken = *end;
     q->n_taken++;
     sim->report->times[rank][sim->next[rank]].other = first->index;
-    sim->report->times[peer_of(sim->s, rank, a)][first->index].other = sim->next[rank];
+    sim->report->times[pipeline_peer(sim->s, rank, a)][first->index].other = sim->next[rank];
     return TESS_OK;
 }
 
@@ -115,7 +114,7 @@ static tess_status advance(simulation *sim, int rank, bool *moved)
             sim->report->busy[rank] += end - start;
         } else {
             message_queue *q = &sim->queues[2 * border_of(sim->s, rank, a) + is_backward_message(a->op)];
-            if (is_send(a->op))
+            if (pipeline_is_send(a->op))
                 ready = put_message(sim, q, a, sim->next[rank], &end);
             else
                 TESS_TRY(take_message(sim, q, rank, a, &end, &ready));
@@ -141,14 +140,14 @@ static tess_status name_deadlock(const simulation *sim)
         rank++;
     for (int i = 0; i < s->ranks;
          i++) /* walks until it is inside the circle; a rank that is done keeps no other waiting */
-        rank = peer_of(s, rank, &s->lists[rank].actions[sim->next[rank]]);
+        rank = pipeline_peer(s, rank, &s->lists[rank].actions[sim->next[rank]]);
     int first = rank;
     do {
         const tess_pipeline_action *a = &s->lists[rank].actions[sim->next[rank]];
-        int peer = peer_of(s, rank, a);
+        int peer = pipeline_peer(s, rank, a);
         at = tess_text_add(chain, sizeof(chain), at, "%s%s waits %s rank %d", rank == first ? "" : "; ",
                            pipeline_action_text(s, rank, sim->next[rank], text),
-                           is_send(a->op) ? "for a free buffer of" : "for", peer);
+                           pipeline_is_send(a->op) ? "for a free buffer of" : "for", peer);
         rank = peer;
     } while (rank != first && at + 1 < sizeof(chain));
     return TESS_FAIL(TESS_E_INVALID, "deadlock: %s", chain);
@@ -214,77 +213,5 @@ tess_status pipeline_simulate(const tess_pipeline_schedule *s, const tess_pipeli
         sim.queues[q].messages = sim.messages + q * (size_t)s->micros;
     TESS_TRY(run(&sim));
     sum_up(&sim);
-    return TESS_OK;
-}
-
-/* ---- Messages that may be unread ---- */
-/* How far each rank must be when a rank has come to some action: every message that it has received was sent, and so
- * were those that its sender had received before. */
-typedef struct progress {
-    const tess_pipeline_schedule *s;
-    tess_pipeline_time **ends; /* (ranks) the other end of each message */
-    int *known, *wanted;       /* (ranks) number of actions that the rank has surely done */
-} progress;
-
-/* Adds what follows from a rank's having done its first `n` actions. */
-static void learn(progress *p, int rank, int n)
-{
-    bool moved = true;
-    p->wanted[rank] = n;
-    while (moved) {
-        moved = false;
-        for (int r = 0; r < p->s->ranks; r++)
-            for (; p->known[r] < p->wanted[r]; p->known[r]++) {
-                const tess_pipeline_action *a = &p->s->lists[r].actions[p->known[r]];
-                moved = true;
-                if (a->op <= TESS_PIPELINE_BW || is_send(a->op))
-                    continue;
-                const int peer = peer_of(p->s, r, a), sent = p->ends[r][p->known[r]].other + 1;
-                p->wanted[peer] = sent > p->wanted[peer] ? sent : p->wanted[peer];
-            }
-    }
-}
-
-static bool is_read(const progress *p, int rank, int sent)
-{
-    return p->known[peer_of(p->s, rank, &p->s->lists[rank].actions[sent])] > p->ends[rank][sent].other;
-}
-
-/* pending (chunks, micros): the newest gradient that a slot has sent, + 1. unread (actions): scratch. */
-static int count_unread(progress *p, int rank, int *pending, int *unread)
-{
-    const tess_pipeline_list *list = &p->s->lists[rank];
-    int n = 0, most = 0;
-    for (int i = 0; i < list->n; i++) {
-        const tess_pipeline_action *a = &list->actions[i];
-        int *sent = &pending[a->chunk * p->s->micros + a->slot];
-        learn(p, rank, i);
-        if ((a->op == TESS_PIPELINE_B || a->op == TESS_PIPELINE_BI) && *sent > 0) {
-            unread[n++] = *sent - 1;
-            int n_left = 0;
-            for (int k = 0; k < n; k++)
-                if (!is_read(p, rank, unread[k]))
-                    unread[n_left++] = unread[k];
-            n = n_left;
-            most = n > most ? n : most;
-        }
-        if (a->op == TESS_PIPELINE_SEND_B || a->op == TESS_PIPELINE_SEND_T)
-            *sent = i + 1;
-    }
-    return most;
-}
-
-tess_status tess_pipeline_unread(const tess_pipeline_schedule *s, int rank, int *n_unread)
-{
-    const tess_pipeline_costs alike = {.forward = 1, .backward = 2, .input = 1, .weight = 1};
-    TESS_AUTO(tess_pipeline_report_free) tess_pipeline_report report = {0};
-    TESS_AUTO(tess_mem_drop) int *scratch = NULL;
-    *n_unread = 0;
-    TESS_TRY(tess_pipeline_check(s, &alike, &report));
-    TESS_TRY(
-        TESS_NEW(s->mem, 2 * s->ranks + s->chunks * s->micros + s->lists[rank].n, "messages of a pipeline", &scratch));
-    progress p = {.s = s, .ends = report.times, .known = scratch, .wanted = scratch + s->ranks};
-    int *pending = p.wanted + s->ranks;
-    *n_unread = count_unread(&p, rank, pending, pending + (size_t)s->chunks * (size_t)s->micros);
     return TESS_OK;
 }
