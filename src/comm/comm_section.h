@@ -15,10 +15,10 @@ typedef enum tess_reduction_choice { TESS_REDUCTION_TREE, TESS_REDUCTION_NATIVE 
     OPTION(CHOICE, comm, on_timeout, CALLS, "abort", "report|abort|recover",                                           \
            "reaction at comm.timeout_s; report: name the late rank and wait on; abort: end the job; recover: end "     \
            "it for a restart")                                                                                         \
-    /* values of tess_backend and tess_reduction_choice */                                                             \
+    /* values of tess_backend */                                                                                       \
     OPTION(CHOICE, comm, backend, CALLS, "auto", "auto|shm|mpi",                                                       \
            "auto: shared memory on a host and MPI between hosts; mpi: MPI between any two ranks")                      \
-    /* values of tess_backend and tess_reduction_choice */                                                             \
+    /* values of tess_reduction_choice */                                                                              \
     OPTION(CHOICE, comm, reduction, BITS, "tree", "tree|native",                                                       \
            "native: MPI computes sums between hosts, so results depend on the number of ranks")                        \
     OPTION(PATH, comm, tuning, CALLS, "", "file that `tessera bench comm --tune` wrote; empty: built-in choices")

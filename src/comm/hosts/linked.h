@@ -25,8 +25,8 @@ typedef struct hosts_linked {
 } hosts_linked;
 
 /* ---- pair.c ---- */
-/* Begins to create a link between members of the team. Waits for it end after half the team's time: a rank whose part
- * has failed already waits for the others, and must not be the first whose time is over. */
+/* Begins to create a link between members of the team. Connecting fails after half the team's timeout. So a rank whose
+ * part has already failed, and which waits for the others, is not the first to time out. */
 tess_status hosts_link_create(tess_team *team, int rank, int size, const nccl_id *id, tess_nccl_link **link);
 
 static inline hosts_linked_work *linked_of(const tess_work *work)

@@ -19,8 +19,9 @@ typedef struct tess_rehearsal {
     tess_planned *lines;
     size_t n, room;
     uint64_t hosts; /* how the rank's teams lie on hosts: those on one host make other operations */
-    int group; /* ranks of a group whose teams lie alike on hosts make the same operations in the same order; stages
-                  of a pipeline are several groups */
+    /* ranks of a group whose teams lie alike on hosts make the same operations in the same order; stages of a pipeline
+     * are several groups */
+    int group;
     const char *what; /* the noun that `number` counts, such as "a step's micro-batches" */
     int64_t number;   /* a number that all ranks need equal */
 } tess_rehearsal;

@@ -35,10 +35,10 @@ typedef struct reward_answer {
     tess_reward_part part[TESS_REWARD_PARTS];
 } reward_answer;
 
-/* Parses number | {name: number} | null; a number is one part called `name`. TESS_E_FORMAT. */
-/* Parses a line {"id": integer, "reward": as above}; other members are ignored. TESS_E_FORMAT quotes the line. */
+/* Parses a line {"id": integer, "reward": R}. R is a number, {name: number} or null; a number is one part called
+ * `name`. Other members are ignored. TESS_E_FORMAT quotes the line. */
 tess_status reward_answer_parse(const char *line, size_t size, const char *name, uint64_t *id, reward_answer *answer);
-/* Parses a body: as above, or {"reward": as above}. */
+/* Parses a body: R, or {"reward": R}. */
 tess_status reward_body_parse(const char *body, size_t size, const char *name, reward_answer *answer);
 
 /* ---- A call of tess_rewarder_score ---- */
