@@ -213,7 +213,7 @@ static void a_list_has_at_most_32_items(void)
     EXPECT_INT(c.list.n, TESS_LIST_SIZE);
     EXPECT_TEXT(c.list.item[TESS_LIST_SIZE - 1], "x");
     text[2 * TESS_LIST_SIZE] = 'x';
-    EXPECT_FAILS(set(&c, "list", text), TESS_E_INVALID, "here: list: more than 32 items");
+    EXPECT_FAILS(set(&c, "list", text), TESS_E_INVALID, "here: list: more than 32 items: shorten the list (");
     tess_options_free(&table, 1, &c);
 }
 

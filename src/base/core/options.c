@@ -274,7 +274,8 @@ static tess_status parse_list(const tess_option *option, const char *text, tess_
         TESS_TRY(tess_list_read(&at, end, read[n], sizeof(read[n])));
         if (read[n][0] == '\0')
             continue;
-        TESS_CHECK(n < TESS_LIST_SIZE, TESS_E_INVALID, "more than %d items", TESS_LIST_SIZE);
+        TESS_CHECK(n < TESS_LIST_SIZE, TESS_E_INVALID, "more than %d items: shorten the list (%s)", TESS_LIST_SIZE,
+                   option->help);
         TESS_TRY(finish_text(option, read[n], sizeof(read[n])));
         items[n] = read[n];
         n++;

@@ -30,12 +30,13 @@ tess_status tess_scope_alloc(tess_scope *scope, tess_pool pool, size_t n, size_t
 /* Like tess_mem_make_room (make_room.h) for an array in a scope, in the pool MISC. */
 tess_status tess_scope_make_room(tess_scope *scope, size_t n, size_t item_bytes, const char *what, size_t *room,
                                  void *array);
-/* Frees the blocks of a scope, which may be used again. */
+/* Frees the blocks of a scope, which may be used again. Pointers to its blocks do not change. Before the caller passes
+ * an array of the scope to tess_scope_make_room again, it sets the array to NULL and its room to 0. */
 void tess_scope_end(tess_scope *scope);
 /* Returns the scope of a block of tess_mem_alloc: freeing the block ends it. The block must not grow. */
 tess_scope *tess_scope_of(void *block);
 
-/* TESS_NEW in a scope, and in the scope of an object. */
+/* TESS_NEW in a scope, and in the scope of an object, which must be a block of tess_mem_alloc. */
 #define TESS_NEW_IN(scope, n, what, variable) \
     tess_scope_alloc(scope, TESS_POOL_MISC, (size_t)(n), sizeof(**(variable)), what, (void **)(variable))
 #define TESS_PART(object, n, what, variable) TESS_NEW_IN(tess_scope_of(object), n, what, variable)
