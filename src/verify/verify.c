@@ -66,6 +66,7 @@ tess_status verify_open_one(tess_mem *mem, const tess_verify_plan *plan, const t
     for (int axis = 0; axis < TESS_AXES; axis++)
         *tess_axis_degree(&one->config.parallelism, axis) = 1;
     tess_text_list_free(&one->config.parallelism.rank_order);
+    tess_text_list_free(&one->config.parallelism.pipeline_parallel_split_points);
     one->config.activation_checkpoint.partition = false; /* one rank shares no layers */
     one->config.fault.spec[0] = '\0';
     return open_run(mem, one);

@@ -154,6 +154,8 @@ static tess_status configure(const tess_config *base, const tess_verify_layout *
     for (int axis = 0; axis < TESS_AXES; axis++)
         *tess_axis_degree(&config->parallelism, axis) = l->degree[axis];
     config->activation_checkpoint.partition &= l->degree[TESS_AXIS_TP] > 1;
+    if (l->degree[TESS_AXIS_PP] == 1)
+        tess_text_list_free(&config->parallelism.pipeline_parallel_split_points);
     config->parallelism.shard_strategy = l->strategy;
     if (l->schedule >= 0)
         config->parallelism.pipeline_parallel_schedule = l->schedule;

@@ -137,13 +137,13 @@ static void stages_begin_at_named_layers(void)
     config.parallelism.pipeline_parallel_degree = 2;
     config.parallelism.pipeline_parallel_schedule = TESS_PIPELINE_ZBV; /* two stages a rank */
     expect_whole(&config, whole);
-    config.parallelism.pipeline_parallel_degree = 1; /* there is nothing to cut */
-    expect_whole(&config, whole);
 
     tess_stage_plan plan;
 #define REFUSED(expected)                                                                                             \
     EXPECT_FAILS(tess_stage_plan_create(test_mem(), &config, tess_model_get_config(whole), 0, &plan), TESS_E_INVALID, \
                  "parallelism.pipeline_parallel_split_points: " expected)
+    config.parallelism.pipeline_parallel_degree = 1;
+    REFUSED("pipeline_parallel_degree=1 has no stages to split: set a degree of 2 or more, or leave the points out");
     config.parallelism.pipeline_parallel_degree = 3;
     config.parallelism.pipeline_parallel_schedule = TESS_PIPELINE_1F1B;
     REFUSED("3 layers begin a stage, which makes 4 stages; 1f1b over 3 ranks takes 3: name 2");

@@ -22,6 +22,9 @@ static tess_status count_named(const tess_config *config, tess_pipeline_schedule
 {
     const int n_stages = points_of(config)->n + 1, ranks = shape->ranks;
     const int usual = ranks * tess_pipeline_usual_chunks(shape->kind);
+    TESS_CHECK(ranks > 1, TESS_E_INVALID,
+               "parallelism.pipeline_parallel_split_points: pipeline_parallel_degree=1 has no stages to split: set a "
+               "degree of 2 or more, or leave the points out");
     TESS_CHECK(
         config->parallelism.pipeline_parallel_layers_per_stage == 0, TESS_E_INVALID,
         "parallelism.pipeline_parallel_split_points: pipeline_parallel_layers_per_stage=%lld divides layers, too: "
@@ -42,7 +45,7 @@ static tess_status count_chunks(const tess_config *config, int64_t n_layers, tes
     *shape = (tess_pipeline_schedule){.kind = (tess_pipeline_kind)config->parallelism.pipeline_parallel_schedule,
                                       .ranks = (int)config->parallelism.pipeline_parallel_degree};
     shape->chunks = shape->ranks > 1 ? tess_pipeline_usual_chunks(shape->kind) : 1;
-    if (shape->ranks > 1 && points_of(config)->n > 0)
+    if (points_of(config)->n > 0)
         return count_named(config, shape);
     if (each == 0 || shape->ranks == 1)
         return TESS_OK;
