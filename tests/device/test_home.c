@@ -151,6 +151,18 @@ static void state_on_disk_gives_the_same_values(void)
     tess_pager_destroy(&pager);
 }
 
+static void a_home_lasts_until_its_last_user_leaves(void)
+{
+    rig r = open_rig("far", 1u << TESS_POOL_PARAMS);
+    tess_home *other = tess_home_share(r.home);
+    tess_home_destroy(&other);
+    EXPECT(other == NULL);
+    EXPECT(tess_home_stream(r.home, false) != NULL);
+    close_rig(&r);
+    EXPECT(r.home == NULL);
+    tess_home_destroy(&r.home); /* NULL */
+}
+
 /* ---- Copies ---- */
 static void only_what_is_needed_is_copied(void)
 {
@@ -383,6 +395,7 @@ static void one_complete_generation_outlives_the_process(void)
 static const test_case cases[] = {
     CASE(every_home_gives_the_same_values),
     CASE(state_on_disk_gives_the_same_values),
+    CASE(a_home_lasts_until_its_last_user_leaves),
     CASE(only_what_is_needed_is_copied),
     CASE(places_are_used_in_turn_and_more_are_made_if_all_are_held),
     CASE(a_block_is_found_where_it_is_now),

@@ -155,7 +155,7 @@ tess_home *tess_home_share(tess_home *h)
 
 void tess_home_destroy(tess_home **home)
 {
-    tess_home *h = *home;
+    tess_home *h = TESS_GIVE(*home);
     if (h == NULL || --h->n_users > 0)
         return;
     tess_stream_destroy(&h->up); /* first, because they may still copy */
@@ -167,7 +167,7 @@ void tess_home_destroy(tess_home **home)
     tess_event_destroy(&h->changed);
     tess_event_destroy(&h->back);
     tess_event_destroy(&h->copied);
-    tess_mem_drop(home);
+    tess_mem_free(h->mem, h);
 }
 
 tess_stream *tess_home_stream(const tess_home *h, bool back)
