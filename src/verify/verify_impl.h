@@ -37,8 +37,9 @@ typedef struct run_header {
     tess_verify_delta deltas[]; /* (ranks, n_tensors, 2): gradients, weights */
 } run_header;
 
-/* Peak memory of a rank. */
+/* The number and the peak memory of the rank at one place of the mesh. */
 typedef struct run_peak {
+    int32_t rank;                          /* number in the job, which messages name (parallelism.rank_order) */
     int64_t bytes[TESS_POOL_COUNT], codes; /* codes: bytes of tess_fsdp_codes_bytes */
 } run_peak;
 
@@ -61,8 +62,8 @@ typedef struct verify_run {
     run_header *header;
     run_tensor *tensors; /* (n_tensors) */
     run_digest *digests; /* (steps, n_tensors) */
-    run_shard *shards;   /* (ranks, n_tensors) */
-    run_peak *peaks;     /* (ranks) */
+    run_shard *shards;   /* (places, n_tensors) */
+    run_peak *peaks;     /* (places) */
 } verify_run;
 
 /* Returns the digest of a tensor after `step`. Steps count from 1. */

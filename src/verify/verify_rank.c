@@ -89,7 +89,7 @@ static tess_status compare_values(const verify_run *run, tess_engine *e, const f
         int64_t m = n - i < CHUNK ? n - i : CHUNK;
         TESS_TRY(tess_os_read_at(run->values_fd, (uint64_t)(at + i) * sizeof(float), there, (size_t)m * sizeof(float),
                                  "temporary file of the values"));
-        tess_verify_compare(values + i, there, m, number + i, e->at.rank, delta);
+        tess_verify_compare(values + i, there, m, number + i, tess_team_global_rank(e->team, e->at.rank), delta);
     }
     return TESS_OK;
 }
@@ -173,6 +173,7 @@ static tess_status stepped(void *self, tess_engine *e, const tess_engine_report 
 static tess_status finished(void *self, tess_engine *e)
 {
     const verify_run *run = self;
+    run->peaks[e->at.rank].rank = tess_team_global_rank(e->team, e->at.rank);
     tess_engine_peaks(e, run->peaks[e->at.rank].bytes);
     run->peaks[e->at.rank].codes = (int64_t)tess_fsdp_codes_bytes(e->fsdp);
     if (e->at.rank == 0)

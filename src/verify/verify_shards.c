@@ -51,6 +51,8 @@ static tess_status check_cover(tess_mem *mem, const verify_run *layout, int tens
     if (a >= 0) {
         tess_box common;
         tess_box_meet(shape->n_dims, &parts[a].box, &parts[b].box, &common);
+        a = layout->peaks[a].rank;
+        b = layout->peaks[b].rank;
         snprintf(text, TESS_VERIFY_TEXT, "elements %s are counted by ranks %d and %d",
                  tess_box_format(shape->n_dims, &common, box, sizeof(box)), a < b ? a : b, a < b ? b : a);
         return TESS_OK;
@@ -71,7 +73,7 @@ static void check_plan(const verify_run *layout, int tensor, char *text)
         char here[80], there[80];
         bool none = tess_box_count(shape->n_dims, held) == 0 && tess_box_count(shape->n_dims, &plan) == 0;
         if (!none && !tess_box_equal(shape->n_dims, held, &plan))
-            snprintf(text, TESS_VERIFY_TEXT, "rank %d holds %s, planned is %s", rank,
+            snprintf(text, TESS_VERIFY_TEXT, "rank %d holds %s, planned is %s", layout->peaks[rank].rank,
                      tess_box_format(shape->n_dims, held, here, sizeof(here)),
                      tess_box_format(shape->n_dims, &plan, there, sizeof(there)));
     }
@@ -110,7 +112,7 @@ static void check_replicas(const verify_run *layout, int tensor, char *text)
     char who[32] = "";
     int odd = odd_copy(layout, tensor);
     if (odd >= 0)
-        snprintf(who, sizeof(who), ": the odd one is rank %d", odd);
+        snprintf(who, sizeof(who), ": the odd one is rank %d", layout->peaks[odd].rank);
     for (int64_t step = layout->steps; step >= 1; step--) {
         const run_digest *d = verify_digest_of(layout, step, tensor);
         bool weights = d->held_weights != copies * d->weights, grads = d->held_grads != copies * d->grads;

@@ -97,6 +97,12 @@ expect "a pipeline as JSON" 0 '"schedule": "1f1b"' "$tessera" verify run.yaml -n
 expect "a copy that one rank spoils" 5 "copies of its weights are not the same: the odd one is rank 3" "$tessera" \
     verify run.yaml -n 4 --steps 2 parallelism.shard_strategy=none \
     fault.spec="rank=3 step=2 point=parameter kind=flip tensor=model.norm.weight bit=20"
+expect "an element, in another order of ranks" 5 "row 45 column 22 on rank 1: " "$tessera" verify run.yaml -n 4 \
+    parallelism.rank_order=0,2,3,1 \
+    fault.spec="rank=0 step=2 point=gradient kind=flip tensor=model.layers.1.mlp.up_proj.weight bit=20"
+expect "a copy, in another order of ranks" 5 "copies of its weights are not the same: the odd one is rank 3" "$tessera" \
+    verify run.yaml -n 4 --steps 2 parallelism.shard_strategy=none parallelism.rank_order=0,3,1,2 \
+    fault.spec="rank=3 step=2 point=parameter kind=flip tensor=model.norm.weight bit=20"
 
 # ---- Runs that cannot be compared
 expect "no such file" 2 "none.yaml" "$tessera" verify none.yaml

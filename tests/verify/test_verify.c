@@ -163,6 +163,7 @@ static verify_run *sharded(run_shard shards[RANKS], run_digest *digest)
         int64_t first = begin[rank % 3], n = size[rank % 3], half = (n + 1) / 2, mine = rank < 3 ? half : n - half;
         shards[rank] = (run_shard){.held = {{first, 0}, {n, COLUMNS}}, .weights = 5};
         shards[rank].primary = (tess_box){{rank < 3 ? first : first + half, 0}, {mine, COLUMNS}};
+        peaks[rank].rank = rank;
     }
     return &run;
 }
@@ -212,6 +213,16 @@ static void parts_that_nobody_or_two_count_are_named(void)
     shards[3].weights = 6;
     run->config.parallelism.shard_strategy = TESS_STRATEGY_NONE;
     EXPECT_SHARDS(run, "after step 1 the ranks' copies of its weights are not the same: the odd one is rank 3");
+    run->peaks[3].rank = 1; /* parallelism.rank_order */
+    EXPECT_SHARDS(run, "after step 1 the ranks' copies of its weights are not the same: the odd one is rank 1");
+
+    run = sharded(shards, &digest);
+    for (int place = 1; place < RANKS; place++)
+        run->peaks[place].rank = RANKS - place; /* 0, 5, 4, 3, 2, 1 */
+    shards[5].held = (tess_box){{4, 0}, {1, 6}};
+    EXPECT_SHARDS(run, "rank 1 holds [4, 5) x [0, 6), planned is [4, 5) x [0, 7)");
+    shards[5].primary = (tess_box){{3, 5}, {1, 2}}; /* place 4 counts them, too */
+    EXPECT_SHARDS(run, "elements [3, 4) x [5, 7) are counted by ranks 1 and 2");
 
     run = sharded(shards, &digest); /* one unit of 7 columns: the first of two ranks has it */
     run->config.parallelism.data_parallel_replicate_degree = 1;
