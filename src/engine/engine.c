@@ -179,7 +179,10 @@ static tess_status build_executor(tess_engine *e)
     if (e->at.degree[TESS_AXIS_PP] > 1)
         TESS_TRY(tess_stage_slots(e->mem, e->stage_plan, e->model, n_local, &options));
     TESS_TRY(tess_activations_fit(e->mem, e->config, e->model, &e->stage_plan->part, &options));
-    options.decode = tess_wire_form_of(options.dtype, tess_gathered_codes(e->config, e->fsdp))->decode;
+    const tess_wire_form *form = tess_wire_form_of(options.dtype, tess_gathered_codes(e->config, e->fsdp));
+    TESS_CHECK(form != NULL, TESS_E_INTERNAL, "no form of gathered weights has codes %d of %s",
+               tess_gathered_codes(e->config, e->fsdp), tess_dtype_name(options.dtype));
+    options.decode = form->decode;
     const unsigned on_disk = tess_offload_pools(e->config);
     const tess_staging_options staging = {.dtype = options.dtype,
                                           .pins_params = (on_disk & 1u << TESS_POOL_PARAMS) == 0,

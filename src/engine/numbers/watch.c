@@ -169,14 +169,17 @@ tess_status tess_bad_weights(tess_numbers *n, tess_bad_number *bad)
     return TESS_OK;
 }
 
-static void look_at_addends(const tess_numbers *n, tess_bad_number *bad)
+static tess_status look_at_addends(const tess_numbers *n, tess_bad_number *bad)
 {
+    const tess_team *team = n->engine->team;
     tess_fsdp_bad_gradient found;
     if (bad->stage != TESS_BAD_NONE || !tess_fsdp_find_bad_gradient(n->engine->fsdp, &found))
-        return;
+        return TESS_OK;
     int place = 0;
-    while (tess_team_global_rank(n->engine->team, place) != found.rank)
+    while (place < tess_team_size(team) && tess_team_global_rank(team, place) != found.rank)
         place++;
+    TESS_CHECK(place < tess_team_size(team), TESS_E_INTERNAL, "rank %d, which has a bad gradient, is not in the mesh",
+               found.rank);
     const tess_coordinates at = tess_coordinates_by(n->engine->at.degree, place);
     *bad = (tess_bad_number){.stage = TESS_BAD_GRADIENT,
                              .rank = found.rank,
@@ -190,12 +193,13 @@ static void look_at_addends(const tess_numbers *n, tess_bad_number *bad)
                              .n_values = found.n_values,
                              .value = found.value};
     snprintf(bad->tensor, sizeof(bad->tensor), "gradient '%s'", found.param);
+    return TESS_OK;
 }
 
 tess_status tess_bad_sums(tess_numbers *n, tess_bad_number *bad)
 {
     tess_shard shard;
-    look_at_addends(n, bad);
+    TESS_TRY(look_at_addends(n, bad));
     TESS_TRY(tess_fsdp_see_gradients(n->engine->fsdp));
     for (int i = 0; i < tess_fsdp_shards(n->engine->fsdp); i++) {
         TESS_TRY(tess_fsdp_shard(n->engine->fsdp, i, &shard));

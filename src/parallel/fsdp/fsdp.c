@@ -263,9 +263,10 @@ static tess_status check_params(const tess_fsdp_family *family, const char *unit
                        tess_shape_atleast_1d(shape).dim[tp->dim] % tp->unit == 0,
                    TESS_E_INVALID, "fsdp: parameter '%s' of shape %s: units of %lld do not divide dimension %d",
                    params[i].name, tess_shape_format(shape, text, sizeof(text)), (long long)tp->unit, tp->dim);
-        TESS_CHECK(params[i].codes == 0 ||
-                       (shape->n_dims == 2 && fsdp->topology.n_tp == 1 &&
-                        tess_wire_form_of(fsdp->policy.param_dtype, params[i].codes) != NULL && !family->facts.direct),
+        TESS_CHECK(params[i].codes == 0 || tess_wire_form_of(fsdp->policy.param_dtype, params[i].codes) != NULL,
+                   TESS_E_UNSUPPORTED, "fsdp: parameter '%s': no codes have the number %d for %s", params[i].name,
+                   params[i].codes, tess_dtype_name(fsdp->policy.param_dtype));
+        TESS_CHECK(params[i].codes == 0 || (shape->n_dims == 2 && fsdp->topology.n_tp == 1 && !family->facts.direct),
                    TESS_E_UNSUPPORTED,
                    "fsdp: parameter '%s' as codes: a matrix can be, of which no rank has columns, and which is not "
                    "read as float16 or in place",
