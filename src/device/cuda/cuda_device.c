@@ -108,16 +108,7 @@ static void stream_destroy(tess_stream *stream)
     tess_mem_free(stream->mem, s);
 }
 
-/* A row that the plug-in does not set is refused: the host's row cannot read the GPU's memory. */
-#define REFUSE(name, type, ...)                                                                \
-    static tess_status refuse_##name(tess_stream *s, const type *args)                         \
-    {                                                                                          \
-        (void)s;                                                                               \
-        (void)args;                                                                            \
-        return TESS_FAIL(TESS_E_UNSUPPORTED, "%s: there is no kernel for NVIDIA GPUs", #name); \
-    }
-TESS_KERNEL_ROWS(REFUSE)
-
+/* Fails if the plug-in lacks a row: the host's row cannot read the GPU's memory. */
 static tess_status fill_table(const cuda_device *d, tess_kernels *table)
 {
     const tess_kernels *ref;
@@ -129,11 +120,12 @@ static tess_status fill_table(const cuda_device *d, tess_kernels *table)
                             .round_randomly = ref->round_randomly,
                             .peak_f32 = ref->peak_f32,
                             .peak_bf16 = ref->peak_bf16};
-#define FILL(name, ...) table->name = refuse_##name;
-    TESS_KERNEL_ROWS(FILL)
     d->plugin->fill(table);
     if (d->tensor_cores)
         d->plugin->fill_tensor(table);
+#define CHECK(name, ...) \
+    TESS_CHECK(table->name != NULL, TESS_E_INTERNAL, "the plug-in for NVIDIA GPUs has no kernel for %s", #name);
+    TESS_KERNEL_ROWS(CHECK)
     return TESS_OK;
 }
 
@@ -449,6 +441,7 @@ static void name_kernels(cuda_device *d, int major, int minor)
 
 static tess_status describe(cuda_device *d, int number)
 {
+    tess_kernels table;
     const cuda_driver *cu = d->cu;
     char name[40] = "", where[16];
     int handle = 0, major = 0, minor = 0, error;
@@ -464,6 +457,7 @@ static tess_status describe(cuda_device *d, int number)
     describe_speed(d, handle, 10 * major + minor);
     name_kernels(d, major, minor);
     TESS_TRY_CTX(tess_cuda_check_architecture(d->plugin, major, minor), "%s", p->name);
+    TESS_TRY(fill_table(d, &table));
     return retain_context(d, handle);
 }
 
