@@ -503,7 +503,7 @@ typedef struct tess_row_sumsq_args {
          WRITES(dup, MATRIX(T, F), OWN, .stride = AT(dstride))),                                                       \
         (.T = 1, .F = 203), DTYPE(dtype), ITEMS(T), .flops = 17)                                                       \
     ROW(act_forward, tess_act_args, VEC, (READS(x, EACH(n), OWN), WRITES(y, EACH(n), OWN)),                            \
-        (.n = 203), DTYPE(dtype), ITEMS(n), .flops = 11)                                                               \
+        (.n = 203, .act = TESS_ACT_GELU_TANH), DTYPE(dtype), ITEMS(n), .flops = 11)                                    \
     ROW(act_backward, tess_act_grad_args, VEC,                                                                         \
         (READS(x, EACH(n), OWN), READS(dy, EACH(n), OWN), WRITES(dx, EACH(n), OWN)),                                   \
         (.n = 203, .act = TESS_ACT_GELU_TANH), DTYPE(dtype), ITEMS(n), .flops = 15)                                    \
