@@ -150,7 +150,7 @@ static tess_status reduce(const invariance_call *c)
     .name = #row_, .shape = shape_, .run = invariance_run_row, .args = {.row_ = {__VA_ARGS__}}
 
 static const invariance_case cases[] = {
-    {ROW(cross_entropy, "V 50000, T 0.7", .n = 1, .V = V, .inv_temperature = 1 / 0.7f), .heavy = true},
+    {ROW(cross_entropy, "float32, V 50000, T 0.7", .n = 1, .V = V, .inv_temperature = 1 / 0.7f), .heavy = true},
     {ROW(act_forward, "gelu (erf), 203", .n = C, .act = TESS_ACT_GELU_ERF), .both = true},
     {ROW(rope, "3 heads of 32, inverse", .T = 1, .n_heads = HEADS, .D = D, .R = D, .inverse = true), .both = true},
     {ROW(convert, "bfloat16 to float32", .n = C, .from = TESS_BF16, .to = TESS_F32)},
