@@ -796,6 +796,17 @@ static void a_receiver_without_a_network_receives_through_the_host(void)
     check_no_link(1, "fail=ncclGetUniqueId:1:2", "make an id");
 }
 
+/* One unfinished group in a thread. */
+static void a_sender_with_an_old_nccl_sends_through_the_host(void)
+{
+    check_no_link(0, "version=22702", "NCCL 2.27.2, in which a thread can have one unfinished group: 2.27.3 or newer");
+}
+
+static void a_receiver_with_an_old_nccl_receives_through_the_host(void)
+{
+    check_no_link(1, "version=21805", "NCCL 2.18.5, in which a thread can have one unfinished group: 2.27.3 or newer");
+}
+
 static void a_side_that_does_not_connect_in_time_sends_through_the_host(void)
 {
     check_no_link(1, "fail=ncclCommInitRankConfig:1:hang", "did not connect to rank");
@@ -870,6 +881,8 @@ static const test_case cases[] = {
     CASE(a_sender_that_cannot_connect_sends_through_the_host, 2, 0, TEST_ALONE),
     CASE(a_receiver_that_cannot_connect_receives_through_the_host, 2, 0, TEST_ALONE),
     CASE(a_receiver_without_a_network_receives_through_the_host, 2, 0, TEST_ALONE),
+    CASE(a_sender_with_an_old_nccl_sends_through_the_host, 2, 0, TEST_ALONE),
+    CASE(a_receiver_with_an_old_nccl_receives_through_the_host, 2, 0, TEST_ALONE),
     CASE(a_side_that_does_not_connect_in_time_sends_through_the_host, 2, 0, TEST_ALONE),
     CASE(a_rank_that_does_not_come_is_named, 3, 0, TEST_NEVER),
     CASE(a_rank_that_dies_is_named),

@@ -76,7 +76,8 @@ bool hosts_pair_can(const tess_work *work)
     const hosts_pair *p = find(work);
     if (work->device.message == NULL || hosts_of(team)->refuses)
         return false;
-    return p != NULL ? !p->is_agreed || p->link != NULL : accept(team, tess_nccl_check(team->runtime->device->device));
+    return p != NULL ? !p->is_agreed || p->link != NULL
+                     : accept(team, tess_nccl_check_overlap(team->runtime->device->device));
 }
 
 /* Puts the pair into the list. All ranks close pairs in one order: by the lower rank, by the higher rank, and the

@@ -62,6 +62,7 @@ enum {
     NCCL_IN_PROGRESS = 7,
     NCCL_BYTES = 1, /* NCCL's type number for unsigned bytes */
     NCCL_LEAST_VERSION = 21800,
+    NCCL_OVERLAP_VERSION = 22703, /* a thread may begin a group while others of its groups are unfinished */
     NCCL_MAGIC = (int)0xcafebeef,
     NCCL_UNDEFINED = INT_MIN
 };

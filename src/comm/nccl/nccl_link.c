@@ -6,6 +6,7 @@
 
 #include "base/os/os.h"
 #include "device/cuda/cuda_device.h"
+#include "device/cuda/cuda_report.h"
 
 struct tess_nccl_link {
     const nccl_library *nccl;
@@ -111,6 +112,18 @@ tess_status tess_nccl_check(tess_device *device)
 {
     const nccl_library *nccl;
     TESS_TRY(tess_nccl_open(&nccl));
+    return tess_cuda_device_enter(device);
+}
+
+tess_status tess_nccl_check_overlap(tess_device *device)
+{
+    const nccl_library *nccl;
+    TESS_TRY(tess_nccl_open(&nccl));
+    const int version = nccl->version_number;
+    TESS_CHECK(version >= NCCL_OVERLAP_VERSION, TESS_E_UNSUPPORTED,
+               "%s is NCCL %d.%d.%d, in which a thread can have one unfinished group: 2.27.3 or newer is needed; "
+               "install " TESS_NCCL_PACKAGES,
+               nccl->path, version / 10000, version / 100 % 100, version % 100);
     return tess_cuda_device_enter(device);
 }
 

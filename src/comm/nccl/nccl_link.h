@@ -40,6 +40,11 @@ tess_status tess_nccl_id_create(nccl_id *id);
 /* Whether the device can have links. Errors: those of tess_nccl_open, and TESS_E_INVALID: it is not an NVIDIA GPU. */
 tess_status tess_nccl_check(tess_device *device);
 
+/* Whether a thread may begin to create and use links while others of its links connect or send. Older libraries keep
+ * the state of one unfinished group in a thread. Errors: those of tess_nccl_check, and TESS_E_UNSUPPORTED: the library
+ * is older than 2.27.3. */
+tess_status tess_nccl_check_overlap(tess_device *device);
+
 /* Begins to create a link. Collective over the members, which tess_nccl_settled or tess_nccl_wait awaits. `device`: an
  * NVIDIA device, borrowed. A GPU has one member, unless NCCL_HOSTID makes members appear to be on different hosts. On
  * failure, *link is NULL and NCCL has released everything. Errors: those of tess_nccl_check, and of NCCL, with
