@@ -47,8 +47,8 @@ static json_t *describe(const tess_trainer *t)
         describe_spikes(tess_numbers_norms(e->numbers)), "seed", (json_int_t)c->debug.seed, "seq_len",
         (json_int_t)c->training.seq_len, "global_batch_size", (json_int_t)c->training.global_batch_size, "load_step",
         (json_int_t)c->checkpoint.load_step, "excluded", tess_text_list_to_json(&c->checkpoint.exclude_from_loading),
-        "world_size", t->world, "kernels", tess_stream_kernels(e->compute.stream)->name, "optimizer", optimizer,
-        "adapter", adapter, "config", tess_config_to_json(c));
+        "world_size", tess_team_size(t->team), "kernels", tess_stream_kernels(e->compute.stream)->name, "optimizer",
+        optimizer, "adapter", adapter, "config", tess_config_to_json(c));
 }
 
 tess_status tess_trainer_list_tensors(tess_trainer *t, tess_ckpt_tensor **out, int *n_out)

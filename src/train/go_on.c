@@ -28,7 +28,7 @@ static tess_status identify(const tess_trainer *t, uint64_t *identity)
     const int64_t words[] = {(int64_t)model,
                              (int64_t)tess_hash_text(TESS_VERSION),
                              (int64_t)tess_hash_text(c->model.path),
-                             t->world,
+                             tess_team_size(t->team),
                              tess_team_rank(tess_trainer_team(t)),
                              c->training.seq_len,
                              c->debug.seed,
@@ -149,8 +149,8 @@ tess_status tess_trainer_go_on(tess_trainer *t)
     TESS_TRY_CTX(tess_logbook_go_on(t->book, t->engine, &place), "go on with what was kept in memory");
     const logbook_step *last = tess_logbook_last(t->book);
     TESS_TRY(t->task.go_to(t->task.self, &place, last->step >= 0 ? &last->report : NULL));
-    tess_trainer_note(t, "going on from step %lld, kept in memory by %d rank%s%s", (long long)t->engine->step, t->world,
-                      t->world == 1 ? "" : "s", t->not_taken);
+    tess_trainer_note(t, "going on from step %lld, kept in memory by %d rank%s%s", (long long)t->engine->step,
+                      tess_team_size(t->team), tess_team_size(t->team) == 1 ? "" : "s", t->not_taken);
     tess_trainer_compare_lr(t, &before);
     return TESS_OK;
 }

@@ -18,7 +18,8 @@ static int count_drawing(const tess_trainer *t)
 {
     const tess_team *all = tess_runtime_team(t->runtime);
     int n = 0;
-    for (int rank = t->kind->serve != NULL ? t->world : tess_team_size(all); rank < tess_team_size(all); rank++)
+    for (int rank = t->kind->serve != NULL ? tess_team_size(t->team) : tess_team_size(all); rank < tess_team_size(all);
+         rank++)
         n += tess_team_host(all, rank) == tess_runtime_host(t->runtime);
     return n;
 }
@@ -67,7 +68,7 @@ static tess_status rehearse(const tess_trainer *t, tess_rehearsal *mine)
 tess_status tess_trainer_rehearse(tess_trainer *t)
 {
     const tess_engine *e = t->engine;
-    if (t->world == 1 || t->kind->program != NULL)
+    if (tess_team_size(t->team) == 1 || t->kind->program != NULL)
         return TESS_OK;
     const int64_t n_micro = tess_inject_micro_batches(t->runtime, e->step + 1, tess_config_micro_batches(&t->config));
     tess_rehearsal mine = {.mem = t->mem,

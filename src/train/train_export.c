@@ -99,10 +99,10 @@ static tess_status collect(box_transfer *p, tess_status *written)
     const tess_trainer *t = p->t;
     tess_box mine = p->box;
     TESS_AUTO(tess_mem_drop) tess_box *all = NULL;
-    TESS_TRY(TESS_NEW(t->mem, t->world, "export", &all));
+    TESS_TRY(TESS_NEW(t->mem, tess_team_size(t->team), "export", &all));
     TESS_TRY(tess_all_gather(t->team, &mine, all, sizeof(mine) / sizeof(int64_t), TESS_I64, NULL));
     p->to = 0;
-    for (p->from = 0; p->from < t->world; p->from++) {
+    for (p->from = 0; p->from < tess_team_size(t->team); p->from++) {
         p->box = all[p->from];
         TESS_TRY(transfer_box(p, written));
     }

@@ -61,9 +61,10 @@ static tess_status order_ranks(tess_trainer *t)
     bool ordered;
     if (t->is_aside)
         return TESS_OK;
-    TESS_TRY(TESS_NEW(t->mem, 2 * t->world, "order of ranks", &hosts));
-    int *ranks = hosts + t->world;
-    for (int rank = 0; rank < t->world; rank++)
+    const int n = tess_team_size(t->team);
+    TESS_TRY(TESS_NEW(t->mem, 2 * n, "order of ranks", &hosts));
+    int *ranks = hosts + n;
+    for (int rank = 0; rank < n; rank++)
         hosts[rank] = tess_team_host(t->team, rank);
     TESS_TRY(tess_rank_order_fill(&t->config.parallelism, hosts, ranks, &ordered));
     return ordered ? tess_rank_order_team(t->team, ranks, &t->ordered) : TESS_OK;

@@ -30,7 +30,7 @@ static void report_line(void *self, const char *text)
 static bool are_moved(const tess_trainer *t)
 {
     const tess_parallelism_section *p = &t->config.parallelism;
-    return tess_team_size(t->hosts->mine) < t->world && (p->rank_order.n > 0 || p->inside_hosts > 0);
+    return tess_team_size(t->hosts->mine) < tess_team_size(t->team) && (p->rank_order.n > 0 || p->inside_hosts > 0);
 }
 
 /* Checked at the first start only; after a restart, the job's own memory would count as used. */
@@ -145,8 +145,7 @@ tess_status tess_trainer_begin(tess_trainer *t, tess_runtime *runtime, const tes
                         .runtime = runtime,
                         .team = tess_runtime_team(runtime),
                         .mem = tess_runtime_mem(runtime),
-                        .rank = tess_runtime_rank(runtime),
-                        .world = tess_runtime_world(runtime)};
+                        .rank = tess_runtime_rank(runtime)};
     return tess_config_copy(config, &t->config);
 }
 
@@ -460,15 +459,15 @@ static tess_status run(tess_trainer *t, tess_train_result *result)
 static tess_status take_role(tess_trainer *t)
 {
     tess_team *all = tess_runtime_team(t->runtime), *team;
-    TESS_TRY(tess_config_check_trainers(&t->config, t->world));
-    const int n_trainers = tess_config_trainers(&t->config, t->world);
-    if (n_trainers == t->world || t->kind->serve == NULL)
+    const int world = tess_team_size(all);
+    TESS_TRY(tess_config_check_trainers(&t->config, world));
+    const int n_trainers = tess_config_trainers(&t->config, world);
+    if (n_trainers == world || t->kind->serve == NULL)
         return TESS_OK;
     t->is_aside = t->rank >= n_trainers;
     TESS_TRY(tess_team_split(all, t->is_aside, t->rank, "role", &team));
     t->team = team;
     t->rank = tess_team_rank(team);
-    t->world = tess_team_size(team);
     return TESS_OK;
 }
 

@@ -21,7 +21,7 @@ struct tess_trainer {
     tess_team *team; /* the ranks with the same role: all of the job's, those that train, or those that serve */
     tess_mem *mem;
     tess_team *ordered; /* the same ranks by their places in the mesh; NULL: `team` has that order */
-    int rank, world;    /* rank and size in the team; the engine has the other coordinates */
+    int rank;           /* rank in the team; the engine has the other coordinates */
     bool is_aside;      /* this rank does not train: it serves those that do (tess_task_kind.serve) */
     tess_ckpt_hosts *hosts;
 
