@@ -190,10 +190,13 @@ void tess_dry_count(const tess_mem *mem, const tess_compute *compute, tess_dry_r
 /* `second` is another engine in the same memory, or NULL. */
 static tess_status take_counters(const tess_engine *e, const tess_engine *second, tess_dry_report *r)
 {
+    double on_disk = 0;
     tess_dry_count(e->mem, &e->compute, r);
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
+        on_disk += r->disk[pool];
     r->resides = e->compute.resident;
     r->work = (double)tess_stream_work_bytes(e->stream);
-    r->resident = fmin(tess_pools_sum(r->disk), fmax(resident_of(e), second != NULL ? resident_of(second) : 0));
+    r->resident = fmin(on_disk, fmax(resident_of(e), second != NULL ? resident_of(second) : 0));
     r->n_units = tess_fsdp_units(e->fsdp, &r->largest_unit);
     r->n_blocks = tess_model_n_units(e->model);
     if (e->stage != NULL)
