@@ -150,6 +150,58 @@ static const struct {
     {"pals-host-unreachable", "x4c7s6b0n0.c.example",
      "ping failed on x4c6s4b0n0: Couldn't forward RPC ping(24) to child x4c7s6b0n0.c.example: Resource temporarily "
      "unavailable\n"},
+    /* a server that was asked to end did not fail; one that had failed before did */
+    {"none", "somebody asked the server to end",
+     "[2025-01-10 11:00:01] SIGTERM received. signum=None frame=None. Draining requests and shutting down...\n"
+     "[2025-01-10 11:00:01] Subprocess odd (pid=31) crashed with exit code -15. Triggering SIGQUIT for cleanup...\n"
+     "[2025-01-10 11:00:01] SIGQUIT received. signum=None, frame=None. It usually means one child failed.\n"},
+    {"none", "no fault is shown",
+     "(APIServer pid=31) INFO 01-10 11:00:01 [launcher.py:9] [shutdown] API server: shutdown triggered\n"
+     "(APIServer pid=31) ERROR 01-10 11:00:01 [async_llm.py:9] AsyncLLM output_handler failed.\n"},
+    {"vllm-engine-died", "engine process ended",
+     "(APIServer pid=31) ERROR 01-10 11:00:01 [async_llm.py:9] AsyncLLM output_handler failed.\n"
+     "(APIServer pid=31) INFO 01-10 11:00:01 [launcher.py:9] [shutdown] API server: shutdown triggered\n"},
+    {"none", "asked the program to end",
+     "Traceback (most recent call last):\n  File \"/x/t.py\", line 7, in on_signal\n"
+     "    raise KeyboardInterrupt(\"terminated\")\nKeyboardInterrupt: terminated\n"},
+    /* a library or device that a program tries and does without is no cause */
+    {"none", "!root cause",
+     "n1:31:32 [1] NCCL INFO dlvsym failed on odd_path - /v/libodd.so: undefined symbol: odd_path, version ODD_1\n"},
+    {"nccl-not-loaded", "",
+     "I0110 11:00:01.579842 31 xla_bridge.py:9] Unable to initialize backend 'tpu': INTERNAL: Failed to open "
+     "libtpu.so: libtpu.so: cannot open shared object file: No such file or directory\n"
+     "INTERNAL: nccl_utils.cc:9: NCCL operation ncclGetUniqueId(&id) failed: Unable to load NCCL library.\n"},
+    {"library-missing", "libodd.so.2",
+     "ImportError: libodd.so.2: cannot open shared object file: No such file or directory\n"},
+    {"slurm-oom-kill", "",
+     "2025-01-10 11:00:01.602190: E tensorflow/cuda_driver.cc:9] failed call to cuInit: CUDA_ERROR_NO_DEVICE: no "
+     "CUDA-capable device is detected\n"
+     "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=7.batch.\n"},
+    {"cuda-invalid-device", "", "RuntimeError: CUDA error: no CUDA-capable device is detected\n"},
+    {"mpi-ofi-setup", "libfabric could not",
+     "create_vni_context(9)..: OFI endpoint open failed (ofi_init.c:9:create_vni_context:Cannot allocate memory)\n"},
+    {"dataset-not-registered", "odd_set",
+     "tensorflow_datasets.core.registered.DatasetNotFoundError: Dataset odd_set not found.\n"},
+    /* the process that reports is not the one that failed */
+    {"none", "another rank did not finish to load",
+     "[2025-01-10 11:00:01 TP1] Scheduler hit an exception: Traceback (most recent call last):\n"
+     "  File \"/v/model_runner.py\", line 9, in load_model\n    raise ValueError(\n"
+     "ValueError: TP rank 1 could finish the model loading, but there are other ranks th\n"},
+    {"ray-worker-slow-start", "31, 32",
+     "[2025-01-10 11:00:01,554 E 9 9] (raylet) worker_pool.cc:9: Some workers of the worker process(31) have not "
+     "registered within the timeout. The process is still alive, probably it's hanging during start.\n"
+     "[2025-01-10 11:00:01,556 E 9 9] (raylet) worker_pool.cc:9: Some workers of the worker process(32) have not "
+     "registered within the timeout. The process is still alive, probably it's hanging during start.\n"},
+    {"ray-actor-died", "31",
+     "[2025-01-10 11:00:01,554 E 9 9] (raylet) worker_pool.cc:9: Some workers of the worker process(31) have not "
+     "registered within the timeout. The process is dead, probably it crashed during start.\n"},
+    {"segfault", "31, 32",
+     "[2025-01-10 11:00:01] Child process unexpectedly failed with an exit code 11. pid=31\n"
+     "[2025-01-10 11:00:01] Child process unexpectedly failed with an exit code 11. pid=32\n"
+     "Traceback (most recent call last):\n  File \"/v/odd_server.py\", line 9, in launch_server\n"},
+    {"rocm-page-fault", "node-2, node-8",
+     "Memory access fault by GPU node-2 (Agent handle: 0x319bf880) on address 0x7f46e0400000. Reason: Unknown.\n"
+     "Memory access fault by GPU node-8 (Agent handle: 0x4df431d0) on address 0x7ef56be00000. Reason: Unknown.\n"},
     /* several parties, and what only follows */
     {"dataloader-shm", "31, 32",
      "ERROR: bus error in worker. This might be caused by insufficient shared memory (shm).\n"

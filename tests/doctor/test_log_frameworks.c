@@ -279,7 +279,7 @@ static const struct {
      "(raylet) 0 Workers (tasks / actors) killed due to memory pressure (OOM), 3 Workers crashed due to other reasons "
      "at node (ID: a1, IP: "
      "192.0.2.9) over the last time period."},
-    {"ray-actor-died", "process (pid 308)",
+    {"ray-worker-slow-start", "process (pid 308)",
      "(raylet) Some workers of the worker process(308) have not registered within the timeout. The process is still "
      "alive, probably it's hanging"},
     {"ray-memory-monitor", "host 192.0.2.9",

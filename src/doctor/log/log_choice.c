@@ -77,7 +77,8 @@ static bool is_explained(const tess_survey *s, int entry)
     bool is_weak = known->role == TESS_LOG_EFFECT || known->is_fallback;
     for (int i = 0; i < tess_knowledge_n(s->knowledge); i++) {
         tess_log_role role = tess_knowledge_at(s->knowledge, i)->role;
-        bool any_order = !is_weak || role != TESS_LOG_EFFECT;
+        bool is_asked = tess_knowledge_at(s->knowledge, i)->is_asked; /* explains only what follows it */
+        bool any_order = !is_asked && (!is_weak || role != TESS_LOG_EFFECT);
         if (log_is_found(s, i) && role <= TESS_LOG_EFFECT && tess_knowledge_explains(s->knowledge, i, entry) &&
             (any_order || log_is_before(&s->matches[i], &s->matches[entry]) ||
              (known->role == TESS_LOG_EFFECT && !s->matches[entry].who.is_named &&
@@ -87,12 +88,14 @@ static bool is_explained(const tess_survey *s, int entry)
     return false;
 }
 
-/* Whether a signal had already ended a process before the entry, which is a fallback cause, or about that process. */
+/* Whether a signal had already ended a process before the entry. The entry is a fallback cause, or a traceback without
+ * its exception, or it is about that process. */
 static bool is_preceded(const tess_survey *s, int entry)
 {
     const tess_log_entry *known = tess_knowledge_at(s->knowledge, entry);
     const log_match *match = &s->matches[entry];
-    bool is_general = known->is_fallback && known->role == TESS_LOG_CAUSE;
+    bool is_cut = entry == tess_knowledge_cut_traceback(s->knowledge);
+    bool is_general = is_cut || (known->is_fallback && known->role == TESS_LOG_CAUSE);
     if (!is_general && (known->is_signal || match->who.pid == 0))
         return false;
     for (int i = 0; i < tess_knowledge_n(s->knowledge); i++)

@@ -185,6 +185,20 @@ static void add_printer(const tess_log_entry *entry, tess_log_diagnosis *v)
     log_add_evidence(v, "printed by %s", text);
 }
 
+/* Adds the ranks that ended together, by torchrun's table, where the error does not say which process had it. Python
+ * exits with code 1 after an exception. */
+static void add_ended_together(const tess_survey *s, tess_log_diagnosis *v)
+{
+    char text[400];
+    log_who together;
+    int code;
+    if (!v->is_cause || log_who_is_known(&v->who) || log_who_is_known(&v->reporter) ||
+        log_first_failures(s, &together, &code) < 2 || code != 1)
+        return;
+    log_add_evidence(v, "torchrun saw %s end together with exit code %d: they may all have it",
+                     log_who_text(&together, text, sizeof(text)), code);
+}
+
 /* Adds that nothing was printed for long before a limit of time ended the job: the job hung, and the limit is only what
  * ended it. */
 static void add_silence(const tess_log_entry *entry, const log_match *match, tess_log_diagnosis *v)
@@ -234,6 +248,7 @@ void log_report_entry(const tess_survey *s, int cause, tess_log_kind kind, tess_
     log_add_place(s, match, v);
     add_warning(s, cause, v);
     add_printer(entry, v);
+    add_ended_together(s, v);
     log_add_surroundings(s, match, v);
     if (who.is_local)
         log_add_evidence(v, "%d is its local rank: on another host than the first its rank is higher", who.ranks[0]);

@@ -34,16 +34,25 @@ static tess_status note_rank(tess_survey *s, log_match *match, int rank)
     return TESS_OK;
 }
 
-/* Returns a hash that is equal for the same message of several ranks: it ignores numbers, and prefixes of long
- * lines. */
+/* Returns a hash that is equal for the same message of several ranks: it ignores numbers, also hexadecimal ones, and
+ * prefixes of long lines. */
 static uint64_t hash_text(const char *line, size_t size)
 {
     enum { LETTERS = 60 };
     char letters[LETTERS];
     size_t n = 0;
-    while (size > 0 && n < LETTERS)
-        if (isalpha((unsigned char)line[--size]))
+    while (size > 0 && n < LETTERS) {
+        size_t end = size;
+        while (size > 0 && isxdigit((unsigned char)line[size - 1]))
+            size--;
+        if (size > 1 && line[size - 1] == 'x' && line[size - 2] == '0' && end > size) {
+            size -= 2;
+            continue;
+        }
+        size = end - 1;
+        if (isalpha((unsigned char)line[size]))
             letters[n++] = line[size];
+    }
     return tess_hash_bytes(letters, n, 0);
 }
 
