@@ -191,13 +191,14 @@ static tess_status apply(tess_env_report *report, const env_conflict *rule)
 {
     const char *when = strchr(rule->when, ' ') + 1, *and = strchr(rule->and, ' ') + 1;
     static const tess_env_setting unset = {.name = "", .value = ""};
-    const tess_env_setting *end = report->settings + report->n_settings;
-    for (const tess_env_setting *a = report->settings; a < end; a++) {
+    for (int i = 0; i < report->n_settings; i++) {
+        const tess_env_setting *a = &report->settings[i];
         if (!names(rule->when, a->name) || !meets(report, when, a->name, a))
             continue;
         bool any = false;
-        for (const tess_env_setting *b = report->settings; b < end; b++) {
-            if (b == a || !names(rule->and, b->name) || (rule->but != NULL && names(rule->but, b->name)))
+        for (int j = 0; j < report->n_settings; j++) {
+            const tess_env_setting *b = &report->settings[j];
+            if (j == i || !names(rule->and, b->name) || (rule->but != NULL && names(rule->but, b->name)))
                 continue;
             any |= b->value != NULL;
             if (meets(report, and, a->name, b))
