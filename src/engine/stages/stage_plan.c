@@ -5,7 +5,6 @@
 #include "parallel/pipeline/pipeline_stages.h"
 #include "engine/model/adapter.h"
 #include "engine/stages/rank_stage.h"
-#include "base/mem/scoped.h"
 
 static int counted(int64_t less_layers)
 {
