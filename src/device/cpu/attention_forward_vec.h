@@ -113,6 +113,17 @@ static void end_tile(const tess_attention *a, const attention_tile *t, const for
     }
 }
 
+/* Prefetches this block's values, which are needed after its keys, and the next block's keys. */
+static void ask_for_blocks(const tess_attention *a, const attention_tile *t, int64_t base)
+{
+    const int64_t column = t->kv_head * a->head_size, next = base + ATTENTION_KEYS;
+    attention_ask_for_rows(a, t->seq->v, tess_attention_block(a, t->seq, base, a->v_stride) + column, a->v_stride,
+                           min64(ATTENTION_KEYS, t->key_end - base));
+    if (next < t->key_end)
+        attention_ask_for_rows(a, t->seq->k, tess_attention_block(a, t->seq, next, a->k_stride) + column, a->k_stride,
+                               min64(ATTENTION_KEYS, t->key_end - next));
+}
+
 static void forward_tile(const attention_forward_job *job, const attention_tile *t, void *memory)
 {
     const tess_attention *a = job->a;
@@ -132,6 +143,7 @@ static void forward_tile(const attention_forward_job *job, const attention_tile 
     }
     for (int64_t base = t->key_begin / ATTENTION_KEYS * ATTENTION_KEYS; base < t->key_end; base += ATTENTION_KEYS) {
         const int64_t n = min64(ATTENTION_KEYS, t->key_end - base), n4 = divide_up(n, 4) * 4;
+        ask_for_blocks(a, t, base);
         const matrix k = widen_rows(t->seq->k, tess_attention_block(a, t->seq, base, a->k_stride) + t->kv_head * D,
                                     a->k_stride, n, D, a->dtype, m.keys);
         product(n, lanes, D, k, m.q, ATTENTION_ROWS, m.scores, ATTENTION_ROWS, false, NULL);

@@ -71,7 +71,7 @@ static inline int64_t attention_position(const attention_tile *t, int64_t r)
     return t->seq->k_len - t->seq->q_len + (t->row_begin + r) / t->n_rep;
 }
 
-/* ---- Generation: a tile reads its keys and values only once ---- */
+/* ---- Prefetching ---- */
 /* Prefetches n rows: a head is a short part of each row, and rows are far apart, so the hardware does not predict
  * them. */
 static inline void attention_ask_for_rows(const tess_attention *a, const void *x, int64_t at, int64_t stride, int64_t n)
