@@ -173,7 +173,7 @@ tess_status tess_model_create_part(tess_mem *mem, const tess_model_config *confi
     model->table_unit = -1;
     model->n_units = tess_family_has_table(model) + (int)part->n_layers + part->head;
     TESS_TRY(TESS_NEW(mem, model->n_units, "blocks", &model->blocks));
-    tess_family_find(config->family)->build(model);
+    tess_family_build(model);
     model->part.layers = NULL; /* the blocks store the layers' numbers now */
     TESS_TRY(model->built);
     *out = TESS_GIVE(model);

@@ -10,17 +10,7 @@ const char *tess_family_name(tess_family family)
     return row != NULL ? row->model_type : "unknown";
 }
 
-/* Bounds on sizes: all products of sizes that a model or an executor computes fit in int64. */
-static const int64_t max_vocab = 1 << 24, max_hidden = 1 << 20, max_intermediate = 1 << 22,
-                     max_layers = TESS_MAX_LAYERS, max_heads = 4096, max_head_size = 1024, max_positions = 1 << 27,
-                     max_outputs = 4096;
-
-static tess_status check_size(const char *what, const char *key, int64_t value, int64_t most)
-{
-    TESS_CHECK(value >= 1 && value <= most, TESS_E_INVALID, "%s: %s is %lld; it must be in [1, %lld]", what, key,
-               (long long)value, (long long)most);
-    return TESS_OK;
-}
+static const int64_t max_positions = 1 << 27, max_outputs = 4096;
 
 /* Accepts ids beyond the vocabulary: real files name special tokens that were never added (such as a padding token).
  * Such an id never occurs in a batch. */
@@ -43,14 +33,7 @@ tess_status tess_model_config_check(const tess_model_config *c, const char *what
 {
     TESS_CHECK(tess_family_find(c->family) != NULL, TESS_E_INVALID, "%s: no model family has number %d", what,
                (int)c->family);
-    TESS_TRY(check_size(what, "vocab_size", c->vocab_size, max_vocab));
-    TESS_TRY(check_size(what, "hidden_size", c->hidden_size, max_hidden));
-    TESS_TRY(check_size(what, "intermediate_size", c->intermediate_size, max_intermediate));
-    TESS_TRY(check_size(what, "num_hidden_layers", c->n_layers, max_layers));
-    TESS_TRY(check_size(what, "num_attention_heads", c->n_heads, max_heads));
-    TESS_TRY(check_size(what, "num_key_value_heads", c->n_kv_heads, c->n_heads));
-    TESS_TRY(check_size(what, "head_dim", c->head_size, max_head_size));
-    TESS_TRY(check_size(what, "max_position_embeddings", c->max_position, max_positions));
+    TESS_TRY(tess_family_check_bounds(c, what));
     TESS_CHECK(c->n_outputs >= 0 && c->n_outputs <= max_outputs, TESS_E_INVALID,
                "%s: num_labels is %lld; it must be in [1, %lld]", what, (long long)c->n_outputs,
                (long long)max_outputs);
@@ -62,20 +45,10 @@ tess_status tess_model_config_check(const tess_model_config *c, const char *what
     TESS_CHECK(c->n_heads % c->n_kv_heads == 0, TESS_E_INVALID,
                "%s: num_attention_heads %lld is not a multiple of num_key_value_heads %lld", what,
                (long long)c->n_heads, (long long)c->n_kv_heads);
-    if (c->family == TESS_FAMILY_GPT2)
-        TESS_CHECK(c->n_heads * c->head_size == c->hidden_size && c->n_kv_heads == c->n_heads, TESS_E_INVALID,
-                   "%s: n_embd %lld is not a multiple of n_head %lld", what, (long long)c->hidden_size,
-                   (long long)c->n_heads);
-    else
-        TESS_CHECK(c->head_size % 2 == 0, TESS_E_INVALID, "%s: head_dim %lld is odd: rotary positions turn pairs", what,
-                   (long long)c->head_size);
-    TESS_CHECK(c->norm_eps >= 0 && c->norm_eps <= 1, TESS_E_INVALID,
-               "%s: the norm's epsilon is %g; it must be in [0, 1]", what, c->norm_eps);
+    TESS_CHECK(c->head_size % 2 == 0 || tess_family_find(c->family)->shape->positions != NULL, TESS_E_INVALID,
+               "%s: head_dim %lld is odd: rotary positions turn pairs", what, (long long)c->head_size);
     TESS_CHECK(c->initializer_range >= 0 && c->initializer_range <= 10, TESS_E_INVALID,
                "%s: initializer_range is %g; it must be in [0, 10]", what, c->initializer_range);
-    TESS_CHECK(c->sliding_window >= 0 && c->sliding_window <= INT32_MAX, TESS_E_INVALID,
-               "%s: sliding_window is %lld; it must be positive, or null for none", what, (long long)c->sliding_window);
-    TESS_CHECK(c->full_layers >= 0, TESS_E_INVALID, "%s: max_window_layers is %lld", what, (long long)c->full_layers);
     TESS_CHECK(c->n_eos >= 0 && c->n_eos <= 8, TESS_E_INVALID, "%s: %d end-of-sequence tokens; at most 8", what,
                c->n_eos);
     TESS_TRY_CTX(check_sum_leaves(c->sum_leaves, "sum_leaves"), "%s", what);
@@ -90,8 +63,7 @@ int64_t tess_model_config_max_length(const tess_model_config *config)
 {
     if (config->max_length > 0)
         return config->max_length;
-    if (config->family == TESS_FAMILY_GPT2 || config->rope.kind == TESS_ROPE_DEFAULT ||
-        config->rope.kind == TESS_ROPE_DYNAMIC)
+    if (config->rope.kind == TESS_ROPE_DEFAULT || config->rope.kind == TESS_ROPE_DYNAMIC)
         return config->max_position;
     double stretched = ceil(config->rope.factor * (double)config->rope.original_max_position);
     if (stretched > (double)max_positions)

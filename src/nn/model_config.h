@@ -35,6 +35,9 @@ typedef struct tess_rope_config {
 
 enum { TESS_MAX_LAYERS = 1024, TESS_MAX_SUM_LEAVES = 64 };
 
+/* TESS_LAYER_FULL: the layer ignores the window; only in a model with one */
+typedef enum tess_layer_kind { TESS_LAYER_FULL = 1 } tess_layer_kind;
+
 typedef struct tess_model_config {
     tess_family family;
     int64_t vocab_size, hidden_size, intermediate_size, n_layers, n_heads, n_kv_heads, head_size, max_position;
@@ -43,9 +46,8 @@ typedef struct tess_model_config {
     int64_t sum_leaves;
     double norm_eps, initializer_range;
     tess_rope_config rope;
-    int64_t sliding_window;              /* number of keys that a query sees; 0: no window */
-    int64_t full_layers;                 /* layers before this one ignore the window (Qwen2's max_window_layers) */
-    uint64_t full[TESS_MAX_LAYERS / 64]; /* layers with a bit here ignore it, too (layer_types in any order) */
+    int64_t sliding_window;          /* number of keys that a query sees; 0: no window */
+    uint8_t layers[TESS_MAX_LAYERS]; /* (n_layers) what differs between layers, tess_layer_kind; 0: nothing */
     tess_parts_config parts;
     bool tied;
     /* Rows of "score.weight" (n_outputs, C), which replaces lm_head: HF's number of labels; 0: the head gives logits */
@@ -79,8 +81,7 @@ static inline int64_t tess_model_config_outputs(const tess_model_config *config)
 /* Number of keys that a query of `layer` sees, up to and including its own position; 0: all of them. */
 static inline int64_t tess_model_config_window(const tess_model_config *config, int64_t layer)
 {
-    bool full = layer < config->full_layers || (config->full[layer / 64] >> (layer % 64) & 1) != 0;
-    return full ? 0 : config->sliding_window;
+    return config->layers[layer] & TESS_LAYER_FULL ? 0 : config->sliding_window;
 }
 
 /* Checks that the sizes are positive and bounded, that heads divide evenly, and all other conditions.

@@ -70,8 +70,11 @@ static tess_status parse_outputs(const json_t *json, const char *what, const tes
 {
     const char *architecture = json_string_value(json_array_get(json_object_get(json, "architectures"), 0));
     const json_t *labels = json_object_get(json, "id2label");
-    config->output_bias = architecture != NULL && strcmp(architecture, row->token_classifier) == 0;
-    if (!config->output_bias && (architecture == NULL || strcmp(architecture, row->classifier) != 0))
+    char text[TESS_FAMILY_CLASS];
+    if (architecture == NULL || !row->classifies)
+        return TESS_OK;
+    config->output_bias = strcmp(architecture, tess_family_class(row, TESS_HEAD_TOKEN, text)) == 0;
+    if (!config->output_bias && strcmp(architecture, tess_family_class(row, TESS_HEAD_SEQUENCE, text)) != 0)
         return TESS_OK;
     config->n_outputs = json_is_object(labels) ? (int64_t)json_object_size(labels) : 2;
     TESS_TRY(tess_json_get_int(json, "num_labels", what, &config->n_outputs));
@@ -86,18 +89,17 @@ tess_status tess_model_config_parse(const json_t *json, const char *what, tess_m
     memset(config, 0, sizeof(*config));
     TESS_CHECK(json_is_object(json), TESS_E_FORMAT, "%s: expected a JSON object", what);
     const char *model_type = NULL;
-    char choices[128];
+    char choices[TESS_FAMILY_LIST];
     TESS_TRY(tess_json_get_string(json, "model_type", what, &model_type));
     TESS_CHECK(model_type != NULL, TESS_E_FORMAT, "%s: no 'model_type'; is this the config.json of a model?", what);
     const tess_family_row *row = tess_family_find_type(model_type);
     TESS_CHECK(row != NULL, TESS_E_UNSUPPORTED, "%s: model_type is '%s'; supported: %s", what, model_type,
-               tess_family_list(choices, sizeof(choices)));
+               tess_family_list(choices));
     TESS_TRY(refuse_unsupported(json, what));
 
     config->family = row->family;
     config->initializer_range = 0.02;
-    config->bos_token_id = config->pad_token_id = -1;
-    TESS_TRY(row->parse(json, what, config));
+    TESS_TRY(tess_family_parse(json, what, row, config));
     TESS_TRY(tess_json_get_double(json, "initializer_range", what, &config->initializer_range));
     TESS_TRY(tess_json_get_bool(json, "tie_word_embeddings", what, &config->tied));
     TESS_TRY(parse_outputs(json, what, row, config));
@@ -161,9 +163,11 @@ tess_status tess_model_config_to_json(const tess_model_config *config, tess_dtyp
     *json = NULL;
     TESS_TRY(tess_model_config_check(config, "model"));
     const tess_family_row *row = tess_family_find(config->family);
-    json_t *out = json_pack("{s:[s], s:s, s:I}", "architectures", tess_family_architecture(config), "model_type",
-                            row->model_type, "vocab_size", (json_int_t)config->vocab_size);
-    if (out == NULL || row->write(config, out) != 0 || (config->n_outputs > 0 && write_outputs(config, out) != 0) ||
+    char class[TESS_FAMILY_CLASS];
+    json_t *out = json_pack("{s:[s], s:s}", "architectures", tess_family_architecture(config, class), "model_type",
+                            row->model_type);
+    if (out == NULL || tess_family_write(row, config, out) != 0 ||
+        (config->n_outputs > 0 && write_outputs(config, out) != 0) ||
         (config->max_length > 0 && json_object_set_new(out, max_length_key, json_integer(config->max_length)) != 0) ||
         (config->sum_leaves > 1 && json_object_set_new(out, sum_leaves_key, json_integer(config->sum_leaves)) != 0) ||
         json_object_update_new(out, json_pack("{s:f, s:b, s:o, s:o, s:o, s:s, s:b}", "initializer_range",

@@ -108,14 +108,14 @@ static void absent_keys_mean_what_transformers_assumes(void)
     EXPECT_OK(parse("{\"model_type\":\"qwen3\"," SMALL ",\"num_key_value_heads\":null}", &c));
     EXPECT(c.head_size == 128 && c.n_kv_heads == 4 && c.max_position == 32768 && c.sliding_window == 0);
     EXPECT_OK(parse("{\"model_type\":\"qwen2\"," SMALL ",\"num_key_value_heads\":2,\"use_sliding_window\":true}", &c));
-    EXPECT(c.sliding_window == 4096 && c.full_layers == 28);
+    EXPECT(c.sliding_window == 4096 && tess_model_config_window(&c, 2) == 0);
     EXPECT_OK(parse("{\"model_type\":\"qwen2\"," SMALL ",\"num_key_value_heads\":2,\"use_sliding_window\":true,"
                     "\"sliding_window\":8,\"max_window_layers\":0,"
                     "\"layer_types\":[\"full_attention\",\"full_attention\",\"sliding_attention\"]}",
                     &c));
-    EXPECT(c.sliding_window == 8 && c.full_layers == 2);
+    EXPECT(tess_model_config_window(&c, 1) == 0 && tess_model_config_window(&c, 2) == 8);
     EXPECT_OK(parse("{\"model_type\":\"ministral\"," SMALL ",\"num_key_value_heads\":2}", &c));
-    EXPECT(c.sliding_window == 4096 && c.full_layers == 0 && c.max_position == 131072);
+    EXPECT(tess_model_config_window(&c, 0) == 4096 && c.max_position == 131072);
     EXPECT_OK(parse("{\"model_type\":\"gpt2\"}", &c));
     EXPECT_INT(count(&c), 124439808);
 }
@@ -284,7 +284,8 @@ static void bad_settings_are_named(void)
         {"{\"model_type\":\"llama\"," SMALL ",\"head_dim\":5}", TESS_E_INVALID, "head_dim 5 is odd"},
         {"{\"model_type\":\"llama\"," SMALL ",\"num_key_value_heads\":3}", TESS_E_INVALID,
          "not a multiple of num_key_value"},
-        {"{\"model_type\":\"llama\"," SMALL ",\"num_key_value_heads\":0}", TESS_E_INVALID, "num_key_value_heads is 0"},
+        {"{\"model_type\":\"llama\"," SMALL ",\"num_key_value_heads\":0}", TESS_E_INVALID,
+         "'num_key_value_heads' is 0"},
         {"{\"model_type\":\"llama\"," SMALL ",\"max_position_embeddings\":0}", TESS_E_INVALID,
          "max_position_embeddings"},
         {"{\"model_type\":\"llama\"," SMALL ",\"rms_norm_eps\":\"small\"}", TESS_E_FORMAT, "rms_norm_eps"},
@@ -304,8 +305,8 @@ static void bad_settings_are_named(void)
          "by layer type"},
         {"{\"model_type\":\"llama\"," SMALL ",\"eos_token_id\":[1,2,3,4,5,6,7,8,9]}", TESS_E_FORMAT, "at most 8"},
         {"{\"model_type\":\"llama\"," SMALL ",\"eos_token_id\":-5}", TESS_E_INVALID, "eos_token_id is -5"},
-        {"{\"model_type\":\"mistral\"," SMALL ",\"num_key_value_heads\":1,\"sliding_window\":0}", TESS_E_FORMAT,
-         "sliding_window is 0"},
+        {"{\"model_type\":\"mistral\"," SMALL ",\"num_key_value_heads\":1,\"sliding_window\":0}", TESS_E_INVALID,
+         "'sliding_window' is 0; it must be at least 1, or null for none"},
         {"{\"model_type\":\"qwen3\"," SMALL ",\"num_key_value_heads\":1,\"layer_types\":[\"full_attention\"]}",
          TESS_E_FORMAT, "each of the 3 layers"},
         {"{\"model_type\":\"qwen3\"," SMALL ",\"num_key_value_heads\":1,\"use_sliding_window\":true,\"layer_types\":"
@@ -320,7 +321,7 @@ static void bad_settings_are_named(void)
         {"{\"model_type\":\"gpt2\",\"scale_attn_by_inverse_layer_idx\":true}", TESS_E_UNSUPPORTED,
          "inverse_layer_idx is true"},
         {"{\"model_type\":\"gpt2\",\"n_head\":7}", TESS_E_INVALID, "n_embd 768 is not a multiple of n_head 7"},
-        {"{\"model_type\":\"gpt2\",\"n_layer\":9223372036854775807}", TESS_E_INVALID, "num_hidden_layers"},
+        {"{\"model_type\":\"gpt2\",\"n_layer\":9223372036854775807}", TESS_E_INVALID, "'n_layer' is 9"},
         {"{\"model_type\":\"gpt2\",\"n_embd\":9223372036854775807}", TESS_E_INVALID, "n_embd"},
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {

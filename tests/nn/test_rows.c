@@ -198,7 +198,7 @@ static void long_text(int64_t window, int64_t vocab_size)
                                    .norm_eps = 1e-6,
                                    .rope = {.kind = TESS_ROPE_DEFAULT, .theta = 10000},
                                    .sliding_window = window,
-                                   .full_layers = 1,
+                                   .layers = {window > 0 ? TESS_LAYER_FULL : 0},
                                    .parts.qk_norm = true,
                                    .tied = true,
                                    .bos_token_id = -1,

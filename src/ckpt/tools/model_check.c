@@ -13,7 +13,8 @@ enum { MAX_CONFIG = 16 << 20, N_LISTED = 10 };
 static tess_status parse_config(const json_t *json, const char *path, tess_model_config *config)
 {
     TESS_TRY(tess_model_config_parse(json, path, config));
-    const char *of = tess_family_architecture(config);
+    char class[TESS_FAMILY_CLASS];
+    const char *of = tess_family_architecture(config, class);
     const char *asked = json_string_value(json_array_get(json_object_get(json, "architectures"), 0));
     TESS_CHECK(asked == NULL || strcmp(asked, of) == 0, TESS_E_UNSUPPORTED, "%s: architectures is '%s'; known is '%s'",
                path, asked, of);

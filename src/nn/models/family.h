@@ -1,36 +1,126 @@
-/* The table of model families: how to read a family's config.json, and which parameters it has. A new family is one
- * file and one line in the table (family.c). Builders share family_params.c. */
+/* The table of model families. A family is a row: the keys of its config.json with their values if they are absent,
+ * which of its layers differ, and what a layer is made of under which names. Reading, writing, checking and building
+ * are the same code for all families. */
 #ifndef TESS_NN_MODELS_FAMILY_H
 #define TESS_NN_MODELS_FAMILY_H
 
 #include "nn/layers/model_ends.h"
 #include "nn/layers/transformer_layer.h"
 
+/* ---- Keys of config.json (config_keys.c) ---- */
+/* A number of tess_model_config. config_keys.c states its type and bounds. */
+typedef enum tess_member {
+    TESS_MEMBER_NONE,
+    TESS_MEMBER_VOCAB,
+    TESS_MEMBER_HIDDEN,
+    TESS_MEMBER_MLP,
+    TESS_MEMBER_LAYERS,
+    TESS_MEMBER_HEADS,
+    TESS_MEMBER_KV_HEADS,
+    TESS_MEMBER_HEAD_SIZE,
+    TESS_MEMBER_POSITIONS,
+    TESS_MEMBER_EPS,
+    TESS_MEMBER_WINDOW,
+    TESS_MEMBER_QKV_BIAS,
+    TESS_MEMBER_O_BIAS,
+    TESS_MEMBER_MLP_BIAS,
+    TESS_MEMBER_QK_NORM,
+    TESS_MEMBER_ACTIVATION, /* a name, which must be that of the family's activation */
+    TESS_N_MEMBERS
+} tess_member;
+
+enum { TESS_KEY_REQUIRED = -1, TESS_KEY_MEMBERS = 3 };
+
+/* A key and what it sets. A key without members is a constant that is only written. */
+typedef struct tess_config_key {
+    const char *name; /* NULL: the value is the family's, and config.json does not state it */
+    uint8_t members[TESS_KEY_MEMBERS];
+    /* The value if the key is absent. Numbers of heads, sizes of heads and feed-forward channels: 0 means that they
+     * follow from other sizes. */
+    double absent;
+    bool only_written;
+} tess_config_key;
+
+/* ---- Rows ---- */
+/* The layers that have the sliding window. */
+typedef enum tess_windows {
+    TESS_WINDOWS_ALL,     /* all layers, if the family has a window */
+    TESS_WINDOWS_BY_TYPE, /* those that layer_types names; without it all layers */
+    TESS_WINDOWS_SWITCHED /* none unless use_sliding_window; then by type, or all layers from max_window_layers on */
+} tess_windows;
+
+/* Names of parameters, and what the family's layers are made of. A name that is NULL is a part that layers lack.
+ * Names of a layer's parameters come after the layer's own name. */
+typedef struct tess_family_shape {
+    const char *table, *positions; /* the embedding's tables; positions NULL: q and k are rotated */
+    const char *prefix, *layers;   /* "model" and "layers": layer 3 is "model.layers.3" */
+    const char *norm;              /* the final norm */
+    const char *token_head;        /* the head of ...ForTokenClassification */
+    const char *attention_norm, *qkv, *q, *k, *v, *o, *q_norm, *k_norm;
+    const char *feed_norm, *gate, *up, *down;
+    bool layer_norm;   /* LayerNorm with biases */
+    bool in_out;       /* matrices are stored (in, out) */
+    bool small_output; /* projections into the residual stream start with smaller values */
+    tess_activation activation;
+} tess_family_shape;
+
 typedef struct tess_family_row {
     tess_family family;
-    const char *model_type;   /* "llama", as in config.json */
-    const char *architecture; /* name of the class in transformers, "LlamaForCausalLM" */
-    /* "LlamaForSequenceClassification": the same layers with config->n_outputs numbers per token. */
-    const char *classifier;
-    const char *token_classifier; /* "LlamaForTokenClassification": as `classifier`, with a bias */
-    /* Fills `config` (zeroed, family set) from the family's own keys. */
-    tess_status (*parse)(const json_t *json, const char *what, tess_model_config *config);
-    /* Adds the family's own keys to json. Returns 0, or -1 if memory ran out. */
-    int (*write)(const tess_model_config *config, json_t *json);
-    /* Adds the parameters of all units and fills in their blocks. */
-    void (*build)(tess_model *model);
+    const char *model_type; /* "llama", as in config.json */
+    const char *name;       /* "Llama": the architecture is LlamaForCausalLM */
+    const char *causal;     /* "ForCausalLM", or GPT-2's word for it */
+    bool classifies;        /* whether there are ...ForSequenceClassification and ...ForTokenClassification */
+    const tess_config_key *base, *own; /* keys; a key of `own` replaces the key of `base` with the same first member */
+    int n_base, n_own;
+    const char *activation; /* the name that is written */
+    tess_windows windows;
+    bool writes_types;         /* layer_types is written even if other keys say the same */
+    int64_t bos, pad, eos;     /* tokens if their keys are absent; -1: none */
+    bool tied;                 /* tie_word_embeddings if it is absent */
+    const char *const *no;     /* names of keys that must be false, up to NULL; NULL: there are none */
+    const char *const *always; /* keys that must be true */
+    const tess_family_shape *shape;
 } tess_family_row;
 
 /* Return the row of a family, or NULL if there is none. */
 const tess_family_row *tess_family_find(tess_family family);
 const tess_family_row *tess_family_find_type(const char *model_type);
-/* The name of the architecture that the config describes. */
-const char *tess_family_architecture(const tess_model_config *config);
-/* Writes the list of all families, "llama, mistral, ...", to text. Returns text. */
-const char *tess_family_list(char *text, size_t size);
+
+/* A model's head gives logits, or numbers for each sequence or token. */
+typedef enum tess_head_kind { TESS_HEAD_LOGITS, TESS_HEAD_SEQUENCE, TESS_HEAD_TOKEN, TESS_N_HEAD_KINDS } tess_head_kind;
+enum { TESS_FAMILY_CLASS = 64, TESS_FAMILY_LIST = 512 };
+/* Writes the name of the class in transformers, "LlamaForCausalLM", or "" if the family has no such head. Returns
+ * text. */
+const char *tess_family_class(const tess_family_row *row, tess_head_kind head, char text[TESS_FAMILY_CLASS]);
+/* The name of the architecture that the config describes. Returns text. */
+const char *tess_family_architecture(const tess_model_config *config, char text[TESS_FAMILY_CLASS]);
+/* Writes the list of all families, "llama, mistral, ...". Returns text. */
+const char *tess_family_list(char text[TESS_FAMILY_LIST]);
+
+/* Fills `config` (zeroed, family set) from the family's own keys. */
+tess_status tess_family_parse(const json_t *json, const char *what, const tess_family_row *row,
+                              tess_model_config *config);
+/* Adds the family's own keys to json. Returns 0, or another number if memory ran out. */
+int tess_family_write(const tess_family_row *row, const tess_model_config *config, json_t *json);
+/* Checks the bounds of all members. */
+tess_status tess_family_check_bounds(const tess_model_config *config, const char *what);
+
+/* Differences between layers (layer_kinds.c): layer_types and the keys that stand for it. */
+tess_status tess_layer_kinds_parse(const json_t *json, const char *what, const tess_family_row *row,
+                                   tess_model_config *config);
+int tess_layer_kinds_write(const tess_family_row *row, const tess_model_config *config, json_t *json);
+
+/* Scaling of rotary positions. Reads v5's rope_parameters, or v4's rope_theta and rope_scaling. Writes v4, which
+ * both versions of transformers read. */
+tess_status tess_rope_parse(const json_t *json, const char *what, int64_t max_position, tess_rope_config *rope);
+int tess_rope_write(const tess_rope_config *rope, json_t *json);
+
+/* ---- Building ---- */
+/* Adds the parameters of all units and fills in their blocks. */
+void tess_family_build(tess_model *model);
 
 /* Adds a norm over n channels. It has a bias if the unit's block has layer_norm. (The functions from here on serve
- * the builders.) */
+ * the builder.) */
 tess_norm tess_family_add_norm(tess_model *model, int unit, const char *prefix, const char *name, int64_t n);
 /* Adds a table (rows, C), of which the unit gets this rank's columns. Returns its index in the unit. */
 int tess_family_add_table(tess_model *model, int unit, int64_t rows, const char *name);
@@ -39,21 +129,16 @@ bool tess_family_has_table(const tess_model *model);
 /* Creates the block of the embedding with its table and without positions. Returns NULL if this part has no
  * embedding, or with model->built. */
 tess_embedding_params *tess_family_embedding(tess_model *model, const char *table);
-typedef struct tess_family_parts {
-    tess_block *block;
-    tess_attention_params *attention;
-    tess_feed_forward_params *feed_forward;
-} tess_family_parts;
-/* Creates the block of the part's layer i, and returns its unit in *unit. Its parts have the config's sizes and window.
- * They lack what not all families have: norms of q and k, a fused qkv, a gate, rotation. If model->built is an error,
- * parts may be NULL. */
-tess_family_parts tess_family_layer(tess_model *model, int64_t i, int *unit);
+/* Starts the block of layer i of this part: sets its size and number. Returns its unit. */
+int tess_family_layer(tess_model *model, int64_t i);
 /* How the ranks that share a layer cut its sizes. stream: C channels, never cut. q: query heads, together with their
  * key heads. kv: key heads. mlp: feed-forward channels. */
 typedef struct tess_family_cuts {
     tess_cut stream, q, kv, mlp;
 } tess_family_cuts;
 tess_family_cuts tess_family_cut(const tess_model *model);
+/* The number of elements of a cut index that this rank holds. */
+int64_t tess_family_share(const tess_model *model, tess_cut cut);
 /* A linear map of the whole model. The unit gets this rank's part; at most one of its two sizes may be cut. */
 typedef struct tess_family_linear {
     tess_cut in, out;
@@ -65,27 +150,9 @@ tess_linear tess_family_add_linear(tess_model *model, int unit, const char *name
 /* Makes sums over the feed-forward channels follow the tree that the config describes. Call it after gate, up and
  * down have been added. */
 void tess_family_sum_leaves(const tess_model *model, tess_feed_forward_params *p);
-/* The names of the head and the final norm, and their prefix, which differ between families. */
-typedef struct tess_family_head_names {
-    const char *prefix, *norm; /* such as "model" and "norm" */
-    const char *token_head;    /* head of ...ForTokenClassification: "score" */
-} tess_family_head_names;
 /* Adds the head's parameters, if this part has the head: the final norm, and lm_head unless the weights are tied. If
  * n_outputs is not 0, a score or a similar map replaces lm_head. Adds a value head if the config has one. Call it
  * last. */
-void tess_family_head(tess_model *model, bool layer_norm, const tess_family_head_names *names);
-
-tess_status tess_llama_parse(const json_t *json, const char *what, tess_model_config *config);
-int tess_llama_write(const tess_model_config *config, json_t *json);
-void tess_llama_build(tess_model *model);
-
-tess_status tess_gpt2_parse(const json_t *json, const char *what, tess_model_config *config);
-int tess_gpt2_write(const tess_model_config *config, json_t *json);
-void tess_gpt2_build(tess_model *model);
-
-/* Scaling of rotary positions. Reads v5's rope_parameters, or v4's rope_theta and rope_scaling. Writes v4, which
- * both versions of transformers read. */
-tess_status tess_rope_parse(const json_t *json, const char *what, int64_t max_position, tess_rope_config *rope);
-int tess_rope_write(const tess_rope_config *rope, json_t *json);
+void tess_family_head(tess_model *model, const tess_family_shape *shape);
 
 #endif

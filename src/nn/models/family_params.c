@@ -1,4 +1,4 @@
-/* Adds parameters and blocks to a model. The builders of all families use these functions. */
+/* Adds parameters and blocks to a model, for the builder (family_build.c). */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -69,8 +69,7 @@ tess_norm tess_family_add_norm(tess_model *model, int unit, const char *prefix, 
     return norm;
 }
 
-/* The number of elements that this rank holds. */
-static int64_t share(const tess_model *model, tess_cut cut)
+int64_t tess_family_share(const tess_model *model, tess_cut cut)
 {
     int64_t begin, size;
     tess_cut_range(cut, model->part.tp_degree, model->part.tp_rank, &begin, &size);
@@ -82,7 +81,7 @@ static void cut_param(tess_model *model, int unit, int index, int dim, tess_cut 
     if (model->built != TESS_OK || cut.unit == 0)
         return;
     tess_param *param = &model->params[model->blocks[unit].first + index];
-    param->shape.dim[dim] = share(model, cut);
+    param->shape.dim[dim] = tess_family_share(model, cut);
     param->slice.dim = dim;
     param->slice.unit = cut.unit;
 }
@@ -132,8 +131,8 @@ tess_linear tess_family_add_linear(tess_model *model, int unit, const char *name
         linear.bias = tess_model_add_param(model, unit, TESS_INIT_ZERO, 0, n_out, 0, "%s.%s.bias", prefix, name);
         cut_param(model, unit, linear.bias, 0, map->out);
     }
-    linear.n_in = share(model, map->in);
-    linear.n_out = share(model, map->out);
+    linear.n_in = tess_family_share(model, map->in);
+    linear.n_out = tess_family_share(model, map->out);
     linear.ld = in_out ? linear.n_out : linear.n_in;
     snprintf(full, sizeof(full), "%s.%s", prefix, name);
     if (tess_lora_adapts(&model->config.lora, full))
@@ -159,27 +158,13 @@ tess_family_cuts tess_family_cut(const tess_model *model)
                               .mlp = {c->intermediate_size, 1}};
 }
 
-tess_family_parts tess_family_layer(tess_model *model, int64_t i, int *unit)
+int tess_family_layer(tess_model *model, int64_t i)
 {
-    const tess_model_config *c = &model->config;
-    *unit = tess_family_has_table(model) + (int)i;
-    tess_block *block = &model->blocks[*unit];
-    block->hidden_size = c->hidden_size;
+    const int unit = tess_family_has_table(model) + (int)i;
+    tess_block *block = &model->blocks[unit];
+    block->hidden_size = model->config.hidden_size;
     block->layer = model->part.layers != NULL ? model->part.layers[i] : model->part.first_layer + i;
-    const tess_family_parts parts = {block, tess_model_add_part(model, *unit, &tess_attention_part),
-                                     tess_model_add_part(model, *unit, &tess_feed_forward_part)};
-    if (model->built != TESS_OK)
-        return parts;
-    *parts.attention = (tess_attention_params){.head_size = c->head_size,
-                                               .n_kv_heads = share(model, (tess_cut){c->n_kv_heads, 1}),
-                                               .n_heads = share(model, (tess_cut){c->n_heads, heads_together(model)}),
-                                               .window = tess_model_config_window(c, block->layer),
-                                               .q_norm = {-1, -1},
-                                               .k_norm = {-1, -1},
-                                               .qkv = {.weight = -1}};
-    *parts.feed_forward =
-        (tess_feed_forward_params){.size = share(model, (tess_cut){c->intermediate_size, 1}), .gate = {.weight = -1}};
-    return parts;
+    return unit;
 }
 
 void tess_family_sum_leaves(const tess_model *model, tess_feed_forward_params *p)
@@ -220,7 +205,7 @@ tess_embedding_params *tess_family_embedding(tess_model *model, const char *tabl
     *p = (tess_embedding_params){
         .positions = -1, .channels = table_columns(model), .tied = model->config.tied && model->part.head};
     model->table_unit = p->tied ? 0 : -1;
-    block->width = share(model, p->channels);
+    block->width = tess_family_share(model, p->channels);
     block->table = tess_family_add_table(model, 0, model->config.vocab_size, table);
     if (model->built == TESS_OK)
         model->params[block->first + block->table].copy = model->config.tied && !model->part.head;
@@ -239,7 +224,7 @@ static tess_linear add_value_head(tess_model *model, int unit)
     return value;
 }
 
-void tess_family_head(tess_model *model, bool layer_norm, const tess_family_head_names *names)
+void tess_family_head(tess_model *model, const tess_family_shape *shape)
 {
     const tess_model_config *c = &model->config;
     int unit = model->n_units - 1;
@@ -250,17 +235,17 @@ void tess_family_head(tess_model *model, bool layer_norm, const tess_family_head
     block->hidden_size = c->hidden_size;
     block->layer = -1;
     snprintf(block->name, sizeof(block->name), "head");
-    block->layer_norm = layer_norm;
-    p->norm = tess_family_add_norm(model, unit, names->prefix, names->norm, c->hidden_size);
+    block->layer_norm = shape->layer_norm;
+    p->norm = tess_family_add_norm(model, unit, shape->prefix, shape->norm, c->hidden_size);
     p->value.weight = -1;
     if (c->value_head && c->n_outputs > 0) {
         p->head = p->value = add_value_head(model, unit);
         return;
     }
-    const char *score = c->output_bias ? names->token_head : "score";
+    const char *score = c->output_bias ? shape->token_head : "score";
     char name[TESS_PARAM_NAME_SIZE];
     snprintf(name, sizeof(name), "%s.weight", c->n_outputs > 0 ? score : "lm_head");
-    int64_t width = share(model, table_columns(model)), rows = tess_model_config_outputs(c);
+    int64_t width = tess_family_share(model, table_columns(model)), rows = tess_model_config_outputs(c);
     p->head = (tess_linear){.in = table_columns(model),
                             .out = {rows, 0},
                             .weight = c->tied ? model->blocks[model->table_unit].table
