@@ -11,11 +11,6 @@
 #define TESS_GELU_TWO_K 0x1.988454p+0f /* 2 sqrt(2/pi) */
 #define TESS_GELU_CUBIC 0x1.6e4e26p-5f /* 0.044715 */
 
-TESS_SHARED vec v_clamp(vec x, float limit)
-{
-    return v_min(v_set(limit), v_max(v_set(-limit), x));
-}
-
 /* Returns 2u, for u as above. */
 TESS_SHARED vec v_gelu_argument(vec x)
 {
@@ -23,16 +18,12 @@ TESS_SHARED vec v_gelu_argument(vec x)
     return v_mul(v_mul(x, v_set(TESS_GELU_TWO_K)), cubic);
 }
 
-TESS_SHARED vec v_normal_cdf(vec x)
-{
-    vec erf = v_erf(v_mul(x, v_set(0x1.6a09e6p-1f))); /* x / sqrt(2) */
-    return v_mul(v_set(0.5f), v_add(v_set(1.0f), erf));
-}
-
 TESS_SHARED vec v_activate(vec x, tess_activation act)
 {
-    if (act == TESS_ACT_GELU_ERF)
-        return v_mul(x, v_normal_cdf(x));
+    if (act == TESS_ACT_GELU_ERF) {
+        vec density;
+        return v_mul(x, v_normal(x, &density));
+    }
     return v_mul(x, v_sigmoid(act == TESS_ACT_SILU ? x : v_gelu_argument(x)));
 }
 
@@ -43,9 +34,8 @@ TESS_SHARED vec v_activate_with_slope(vec x, tess_activation act, vec *slope)
 {
     const vec one = v_set(1.0f);
     if (act == TESS_ACT_GELU_ERF) {
-        vec cdf = v_normal_cdf(x), z = v_clamp(x, 16.0f);
-        vec density = v_mul(v_set(0x1.988454p-2f), v_exp(v_mul(v_mul(z, z), v_set(-0.5f)))); /* 1/sqrt(2 pi) */
-        *slope = v_fma(z, density, cdf);
+        vec density, cdf = v_normal(x, &density);
+        *slope = v_fma(v_clamp(x, 16.0f), density, cdf);
         return v_mul(x, cdf);
     }
     vec argument = x, z = v_clamp(x, 128.0f);

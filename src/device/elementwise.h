@@ -9,12 +9,25 @@
 #include <float.h>
 
 #include "device/kernels.h"
+#include "device/shared_code.h"
 
 enum { TESS_ROW_LANES = 64 };
 
 /* A softmax computes exponentials relative to the largest of a chunk of this many elements, and adds them in float. The
  * chunks, each times exp(its largest - largest of all), are added in double, because V may be 256k. */
 enum { TESS_SOFTMAX_CHUNK = 2048 };
+
+/* Returns a factor of arguments, where 0 means 1. */
+TESS_SHARED float tess_factor_of(float factor)
+{
+    return factor != 0 ? factor : 1.0f;
+}
+
+/* Whether cross entropy transforms its logits. */
+TESS_SHARED bool tess_bends_logits(const tess_cross_entropy *rows)
+{
+    return tess_factor_of(rows->factor) != 1 || rows->soft_cap != 0;
+}
 
 static inline tess_status tess_check_dtype(const char *kernel, tess_dtype dtype)
 {
@@ -27,6 +40,10 @@ static inline tess_status tess_check_cross_entropy(const tess_cross_entropy *row
 {
     TESS_CHECK(rows->inv_temperature > 0 && rows->inv_temperature <= FLT_MAX, TESS_E_INVALID,
                "cross_entropy: 1 / temperature is %g; it must be finite and above 0", (double)rows->inv_temperature);
+    TESS_CHECK(rows->factor >= 0 && rows->factor <= FLT_MAX && rows->soft_cap >= 0 && rows->soft_cap <= FLT_MAX,
+               TESS_E_INVALID,
+               "cross_entropy: a factor of %g and a soft cap of %g; they must be finite and not below 0",
+               (double)rows->factor, (double)rows->soft_cap);
     return tess_check_dtype("cross_entropy", rows->dtype);
 }
 

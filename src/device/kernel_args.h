@@ -135,10 +135,11 @@ typedef struct tess_attention_grad {
     int64_t head_begin, head_end, key_begin, key_end;
 } tess_attention_grad;
 
-/* Rows of logits and their targets, with p[v] = softmax(logits[i] / T)[v]:
+/* Rows of logits and their targets, with p[v] = softmax(z[i] / T)[v]. z = factor * logits, and with a soft cap z =
+ * soft_cap * tanh(factor * logits / soft_cap), as the row `scale` computes it:
  *
  *     logprob[i] = log p[target]        entropy[i] = -(sum over v of p[v] log p[v])
- *     dlogits[i,v] = (g ([v == target] - p[v]) - h p[v] (log p[v] + entropy[i])) / T
+ *     dlogits[i,v] = (g ([v == target] - p[v]) - h p[v] (log p[v] + entropy[i])) / T * dz/dlogits
  *
  * g and h are the loss's derivatives by the row's logprob and entropy. A masked logit is -inf. All results of a row are
  * 0 if its target is below 0. dlogits may be the logits' own memory, with each row in the same place (BF16: ldd = 2
@@ -149,6 +150,7 @@ typedef struct tess_cross_entropy {
     int64_t ld;
     const int32_t *targets;   /* (n) */
     float inv_temperature;    /* 1 / T, finite and above 0; 1 needs no extra work */
+    float factor, soft_cap;   /* finite; factor 0: 1; soft_cap 0: none. The defaults need no extra work */
     const float *dlogprob;    /* (n) g; NULL: -1 each, for the loss -log p */
     const float *dentropy;    /* (n) h; NULL: 0 each; a row where it is 0 needs no extra work */
     float *logprob, *entropy; /* (n) each, or NULL: not wanted */
@@ -221,9 +223,10 @@ typedef struct tess_adamw_update {
     tess_undo *undo;
 } tess_adamw_update;
 
-/* h = x + residual, rounded to dtype; if residual is NULL, h is x.
+/* h = factor * x + residual (one FMA), rounded to dtype; if residual is NULL, h is x.
  *
  *     RMSNorm:   y = round(round(h * rstd) * w)    rstd = 1/sqrt(mean(h^2) + eps) in float32, rounded as in HF
+ *     one_plus_w: y = round(h * rstd * (1 + w)), as in Gemma
  *     LayerNorm: y = (h - mean) * rstd * w + b     rstd = 1/sqrt(mean((h - mean)^2) + eps) */
 typedef struct tess_norm_args {
     const void *x, *residual; /* (T,C), contiguous; residual NULL: none */
@@ -233,31 +236,36 @@ typedef struct tess_norm_args {
     float *mean, *rstd;       /* (T), or NULL: not wanted; mean is written by LayerNorm alone */
     int64_t T, C;
     float eps;
+    float factor;    /* 0: 1 */
+    bool one_plus_w; /* ignored by LayerNorm */
     tess_dtype dtype;
 } tess_norm_args;
 
-/* dx = gradient of h plus dresidual. dw and db are overwritten. Their sums over tokens are computed in blocks of
- * TESS_NORM_BLOCK tokens, blocks ascending. */
+/* dx = gradient of h plus dresidual; dbranch = factor * dx, the gradient of the forward pass's x. dw and db are
+ * overwritten. Their sums over tokens are computed in blocks of TESS_NORM_BLOCK tokens, blocks ascending. */
 enum { TESS_NORM_BLOCK = 32 };
 typedef struct tess_norm_grad_args {
     const void *h, *w;          /* (T,C), (C) */
     const float *mean, *rstd;   /* (T); RMSNorm has no mean and ignores it */
     const void *dy, *dresidual; /* (T,C); dresidual NULL: none */
-    void *dx;                   /* (T,C); may be dy or dresidual */
+    void *dx, *dbranch;         /* (T,C); may be dy or dresidual; dbranch NULL: not wanted */
     float *dw, *db;             /* (C), or NULL: not computed; RMSNorm ignores db */
     int64_t T, C;
+    float factor;    /* 0: 1 */
+    bool one_plus_w; /* ignored by LayerNorm */
     tess_dtype dtype;
 } tess_norm_grad_args;
 
-/* Rotates the pairs (i, i + R/2) of the first R (rotary) of D channels of each head in place, in the half-split layout
- * of HF: x' = x cos - y sin, y' = y cos + x sin. */
+/* Rotates pairs of the first R (rotary) of D channels of each head in place: x' = x cos - y sin, y' = y cos + x sin.
+ * Pair i < R/2 has channels (i, i + R/2), as in most models of HF, or (2i, 2i + 1) if `interleaved`. */
 typedef struct tess_rope_args {
     void *x; /* (T, n_heads, D), rows `stride` elements apart */
     int64_t stride;
     const int32_t *pos;                 /* (T) */
     const float *cos_table, *sin_table; /* (max position, R/2) */
     int64_t T, n_heads, D, R;
-    bool inverse; /* the transposed rotation, for the backward pass */
+    bool inverse;     /* the transposed rotation, for the backward pass */
+    bool interleaved; /* GLM-4, Cohere 2 */
     tess_dtype dtype;
 } tess_rope_args;
 
@@ -300,19 +308,21 @@ typedef struct tess_act_grad_args {
     tess_dtype dtype;
 } tess_act_grad_args;
 
-/* y = a + b (rounded); in place is allowed. */
+/* y = factor * a + b (one FMA, rounded); in place is allowed. */
 typedef struct tess_add_args {
     const void *a, *b; /* (n) */
     void *y;           /* (n) */
     int64_t n;
+    float factor; /* 0: 1 */
     tess_dtype dtype;
 } tess_add_args;
 
-/* y = factor * x (rounded); in place is allowed. */
+/* y = factor * x (rounded), or soft_cap * tanh(factor * x / soft_cap), where -inf remains; in place is allowed. */
 typedef struct tess_scale_args {
     const void *x; /* (n) */
     float factor;
-    void *y; /* (n) */
+    float soft_cap; /* 0: none */
+    void *y;        /* (n) */
     int64_t n;
     tess_dtype dtype;
 } tess_scale_args;
@@ -346,22 +356,24 @@ typedef struct tess_fp8_decode_args {
     tess_dtype dtype; /* F32 or BF16 */
 } tess_fp8_decode_args;
 
-/* out[t] = table[ids[t]] + positions[pos[t]]. The caller has checked that ids are in range. */
+/* out[t] = factor * table[ids[t]] + positions[pos[t]] (one FMA). The caller has checked that ids are in range. */
 typedef struct tess_embedding_args {
     const void *table, *positions; /* (rows, C) each; positions NULL: not added */
     const int32_t *ids, *pos;      /* (T); pos is read with positions alone */
     void *out;                     /* (T, C) */
     int64_t T, C;
+    float factor; /* 0: 1 */
     tess_dtype dtype;
 } tess_embedding_args;
 
-/* dtable[ids[t]] += dout[t] for t ascending, in float32. */
+/* dtable[ids[t]] += factor * dout[t] for t ascending, in float32 (one FMA). */
 typedef struct tess_embedding_grad_args {
     const int32_t *ids; /* (T) */
     const void *dout;   /* (T, C) */
     float *dtable;      /* (rows, C); set to 0 first, unless `accumulate` */
     int64_t rows, T, C;
     bool accumulate;
+    float factor; /* 0: 1 */
     tess_dtype dtype;
 } tess_embedding_grad_args;
 
@@ -475,7 +487,7 @@ typedef struct tess_row_sumsq_args {
     ROW(rmsnorm_backward, tess_norm_grad_args, VEC,                                                                    \
         (READS(h, MATRIX(T, C), OWN), READS(w, ROW_OF(C), OWN), READS(rstd, EACH(T), FLOATS),                          \
          READS(dy, MATRIX(T, C), OWN), READS(dresidual, MATRIX(T, C), OWN), WRITES(dx, MATRIX(T, C), OWN),             \
-         WRITES(dw, ROW_OF(C), FLOATS)),                                                                               \
+         WRITES(dbranch, MATRIX(T, C), OWN), WRITES(dw, ROW_OF(C), FLOATS)),                                           \
         (.T = 1, .C = 203), DTYPE(dtype), ITEMS(T), .flops = 11)                                                       \
     ROW(layernorm_forward, tess_norm_args, VEC,                                                                        \
         (READS(x, MATRIX(T, C), OWN), READS(residual, MATRIX(T, C), OWN), WRITES(h_out, MATRIX(T, C), OWN),            \
@@ -485,7 +497,8 @@ typedef struct tess_row_sumsq_args {
     ROW(layernorm_backward, tess_norm_grad_args, VEC,                                                                  \
         (READS(h, MATRIX(T, C), OWN), READS(w, ROW_OF(C), OWN), READS(mean, EACH(T), FLOATS),                          \
          READS(rstd, EACH(T), FLOATS), READS(dy, MATRIX(T, C), OWN), READS(dresidual, MATRIX(T, C), OWN),              \
-         WRITES(dx, MATRIX(T, C), OWN), WRITES(dw, ROW_OF(C), FLOATS), WRITES(db, ROW_OF(C), FLOATS)),                 \
+         WRITES(dx, MATRIX(T, C), OWN), WRITES(dbranch, MATRIX(T, C), OWN), WRITES(dw, ROW_OF(C), FLOATS),             \
+         WRITES(db, ROW_OF(C), FLOATS)),                                                                               \
         (.T = 1, .C = 203), DTYPE(dtype), ITEMS(T), .flops = 14)                                                       \
     ROW(rope, tess_rope_args, VEC,                                                                                     \
         (UPDATES(x, .rows = BY(AT(T)), .columns = BY(AT(n_heads), AT(D)), OWN, .stride = AT(stride)),                  \

@@ -1,9 +1,15 @@
-/* exp, log, erf and sigmoid for the `vec` of the header that was included before. All instruction sets and the scalar
- * reference run the same operations and give the same bits. The polynomials are from Remez's exchange algorithm. */
+/* exp, log, tanh, sigmoid and the normal distribution for the `vec` of the header that was included before. All
+ * instruction sets and the scalar reference run the same operations and give the same bits. The polynomials are from
+ * Remez's exchange algorithm. */
 #ifndef TESS_DEVICE_VMATH_H
 #define TESS_DEVICE_VMATH_H
 
 #include "device/shared_code.h"
+
+TESS_SHARED vec v_clamp(vec x, float limit)
+{
+    return v_min(v_set(limit), v_max(v_set(-limit), x));
+}
 
 /* exp(x) = 2^n (1 + r + r^2 P(r)), n = nearest(x / ln 2), |r| <= ln 2 / 2, for x <= 90 or NaN. Error about 1 ulp;
  * subnormal results are rounded once; 0 below -104, inf above 88.73, NaN for NaN. */
@@ -61,29 +67,60 @@ TESS_SHARED vec v_sigmoid(vec x)
     return v_div(v_set(1.0f), v_add(v_set(1.0f), v_exp(v_sub(v_set(0.0f), x))));
 }
 
-/* erf(x) = x + x P(x^2) below 1 in magnitude, else sign(x) (1 - exp(-Q(|x|))); 1 from 4 on. Error about 1 ulp. */
-TESS_SHARED vec v_erf(vec x)
+/* tanh(x) = x P(x^2) / Q(x^2) up to 9.02 in magnitude, where it is 1 in float; all coefficients are positive. Error
+ * below 5 ulp. */
+TESS_SHARED vec v_tanh(vec x)
 {
-    const ivec sign_bit = v_iset(INT32_MIN);
-    ivec sign = v_iand(v_bits(x), sign_bit);
-    vec a = v_min(v_set(4.0f), v_from_bits(v_isub(v_bits(x), sign)));
-    vec t = v_mul(x, x);
-    vec p = v_fma(v_set(0x1.496a30p-14f), t, v_set(-0x1.a3f700p-11f));
-    p = v_fma(p, t, v_set(0x1.5405b2p-8f));
-    p = v_fma(p, t, v_set(-0x1.b7f90ep-6f));
-    p = v_fma(p, t, v_set(0x1.ce2cf8p-4f));
-    p = v_fma(p, t, v_set(-0x1.81273ep-2f));
-    p = v_fma(p, t, v_set(0x1.06eba8p-3f));
-    vec small = v_fma(x, p, x);
-    vec q = v_fma(v_set(-0x1.87b2fap-13f), a, v_set(0x1.82e874p-9f));
-    q = v_fma(q, a, v_set(-0x1.6617f8p-6f));
-    q = v_fma(q, a, v_set(0x1.a67e76p-4f));
-    q = v_fma(q, a, v_set(0x1.46b434p-1f));
-    q = v_fma(q, a, v_set(0x1.208b1ap+0f));
-    q = v_fma(q, a, v_set(0x1.5cda9ap-12f));
-    vec large = v_sub(v_set(1.0f), v_exp(v_sub(v_set(0.0f), q)));
-    large = v_from_bits(v_ior(v_bits(large), sign));
-    return v_select(v_less(a, v_set(1.0f)), small, large);
+    x = v_clamp(x, 9.02f);
+    const vec t = v_mul(x, x);
+    vec p = v_fma(v_set(0x1.c9a3e8p-27f), t, v_set(0x1.59556cp-16f));
+    p = v_fma(p, t, v_set(0x1.c9f85ep-9f));
+    p = v_fma(p, t, v_set(0x1.120442p-3f));
+    p = v_fma(p, t, v_set(1.0f));
+    vec q = v_fma(v_set(0x1.a0b876p-21f), t, v_set(0x1.5841e2p-12f));
+    q = v_fma(q, t, v_set(0x1.a7df28p-6f));
+    q = v_fma(q, t, v_set(0x1.de576ap-2f));
+    q = v_fma(q, t, v_set(1.0f));
+    return v_clamp(v_div(v_mul(x, p), q), 1.0f);
+}
+
+/* Returns cap tanh(x / cap); inverse: 1 / cap. -inf remains, because a masked value must not return. */
+TESS_SHARED vec v_soft_cap(vec x, float cap, float inverse)
+{
+    const vec y = v_mul(v_set(cap), v_tanh(v_mul(x, v_set(inverse))));
+    return v_select(v_equal(x, v_set(-__builtin_inff())), x, y);
+}
+
+/* Returns the derivative at the x with v_soft_cap(x) = y; 0 for -inf. */
+TESS_SHARED vec v_soft_cap_slope(vec y, float inverse)
+{
+    const vec t = v_clamp(v_mul(y, v_set(inverse)), 1.0f);
+    return v_fnma(t, t, v_set(1.0f));
+}
+
+/* Returns the distribution function Phi(x) of the normal distribution, and its density phi(x). The tail Phi(-|x|) is
+ * e t P(t) with e = exp(-x^2/2) and t = 1 / (1 + |x|/4). The rounding error of x^2 is corrected. Error below 6 ulp,
+ * in the tail, too. */
+TESS_SHARED vec v_normal(vec x, vec *density)
+{
+    const vec z = v_clamp(x, 16.0f), one = v_set(1.0f), half = v_set(0.5f);
+    const vec size = v_from_bits(v_iand(v_bits(z), v_iset(INT32_MAX))), square = v_mul(z, z);
+    const vec lost = v_fnma(z, z, square); /* square - x^2 */
+    vec e = v_exp_bounded(v_mul(square, v_set(-0.5f)));
+    e = v_fma(v_mul(e, half), lost, e);
+    const vec t = v_div(one, v_fma(v_set(0.25f), size, one));
+    vec p = v_fma(v_set(0x1.0fa486p-6f), t, v_set(-0x1.0132eap-4f));
+    p = v_fma(p, t, v_set(0x1.a72550p-5f));
+    p = v_fma(p, t, v_set(0x1.d1de7ap-6f));
+    p = v_fma(p, t, v_set(0x1.a09388p-7f));
+    p = v_fma(p, t, v_set(0x1.62f1d6p-4f));
+    p = v_fma(p, t, v_set(0x1.26e900p-4f));
+    p = v_fma(p, t, v_set(0x1.873b78p-4f));
+    p = v_fma(p, t, v_set(0x1.978582p-4f));
+    p = v_fma(p, t, v_set(0x1.989142p-4f));
+    const vec tail = v_mul(e, v_mul(t, p));
+    *density = v_mul(v_set(0x1.988454p-2f), e); /* 1/sqrt(2 pi) */
+    return v_select(v_less(x, v_set(0)), tail, v_sub(one, tail));
 }
 
 #endif

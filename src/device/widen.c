@@ -276,7 +276,8 @@ static tess_status attention(tess_stream *s, const tess_kernel_row *row, const v
 static tess_status norm_forward(tess_stream *s, const tess_kernel_row *row, const void *args)
 {
     tess_norm_args a = *(const tess_norm_args *)args;
-    const tess_add_args sum = {.a = a.x, .b = a.residual, .y = a.h_out, .n = a.T * a.C, .dtype = a.dtype};
+    const tess_add_args sum = {
+        .a = a.x, .b = a.residual, .y = a.h_out, .n = a.T * a.C, .factor = a.factor, .dtype = a.dtype};
     if (a.residual != NULL) {
         TESS_TRY(by_description(s, tess_kernel_row_of(TESS_ROW_add), &sum));
         a.x = a.h_out;
@@ -297,14 +298,18 @@ static tess_status embedding_forward(tess_stream *s, TESS_UNUSED const tess_kern
     const tess_embedding_args *a = args;
     int64_t n = a->T * a->C;
     float *wide[2];
-    if (a->positions == NULL)
-        return gather(s, a, a->table, a->ids);
+    const tess_scale_args scale = {.x = a->out, .factor = a->factor, .y = a->out, .n = n, .dtype = a->dtype};
+    if (a->positions == NULL) {
+        TESS_TRY(gather(s, a, a->table, a->ids));
+        return a->factor != 0 ? by_description(s, tess_kernel_row_of(TESS_ROW_scale), &scale) : TESS_OK;
+    }
     TESS_TRY(open_room(s, 2, (int64_t[]){n, n}, wide));
     TESS_TRY(gather(s, a, a->positions, a->pos));
     TESS_TRY(widen(s, a->out, n, 1, n, wide[1]));
     TESS_TRY(gather(s, a, a->table, a->ids));
     TESS_TRY(widen(s, a->out, n, 1, n, wide[0]));
-    TESS_TRY(plain(s)->add(s, &(tess_add_args){.a = wide[0], .b = wide[1], .y = wide[0], .n = n, .dtype = TESS_F32}));
+    TESS_TRY(plain(s)->add(
+        s, &(tess_add_args){.a = wide[0], .b = wide[1], .y = wide[0], .n = n, .factor = a->factor, .dtype = TESS_F32}));
     return narrow(s, wide[0], 1, n, a->out, n);
 }
 

@@ -151,6 +151,14 @@ static tess_status reduce(const invariance_call *c)
 
 static const invariance_case cases[] = {
     {ROW(cross_entropy, "float32, V 50000, T 0.7", .n = 1, .V = V, .inv_temperature = 1 / 0.7f), .heavy = true},
+    {ROW(cross_entropy, "float32, V 4099, factor, soft cap", .n = 1, .V = 4099, .inv_temperature = 1, .factor = 0.7f,
+         .soft_cap = 2)},
+    {ROW(scale, "203, soft cap", .n = C, .factor = 0.7f, .soft_cap = 2), .both = true},
+    {ROW(rmsnorm_forward, "203, 1 + w, factor", .T = 1, .C = C, .eps = 1e-5f, .factor = 0.2f, .one_plus_w = true),
+     .both = true},
+    {ROW(rmsnorm_backward, "203, 1 + w, factor", .T = 1, .C = C, .factor = 0.2f, .one_plus_w = true), .both = true},
+    {ROW(rope, "3 heads of 32, 20 rotary, interleaved", .T = 1, .n_heads = HEADS, .D = D, .R = 20, .interleaved = true),
+     .both = true},
     {ROW(act_forward, "gelu (erf), 203", .n = C, .act = TESS_ACT_GELU_ERF), .both = true},
     {ROW(rope, "3 heads of 32, inverse", .T = 1, .n_heads = HEADS, .D = D, .R = D, .inverse = true), .both = true},
     {ROW(convert, "bfloat16 to float32", .n = C, .from = TESS_BF16, .to = TESS_F32)},

@@ -7,7 +7,7 @@ static const int64_t shapes[][2] = {{0, 7},  {1, 1},   {4, 2},    {3, 15},   {5,
 typedef struct problem {
     int64_t n, V, ld, ldd;
     tess_dtype dtype;
-    float inv_temperature;
+    float inv_temperature, factor, soft_cap;
     float *logits;
     int32_t *targets;
     float *dlogprob, *dentropy; /* or NULL */
@@ -56,6 +56,8 @@ static tess_cross_entropy rows_of(const problem *p)
                                 .ld = p->ld,
                                 .targets = p->targets,
                                 .inv_temperature = p->inv_temperature,
+                                .factor = p->factor,
+                                .soft_cap = p->soft_cap,
                                 .dlogprob = p->dlogprob,
                                 .dentropy = p->dentropy,
                                 .ldd = p->ldd,
@@ -85,9 +87,17 @@ typedef struct softmax64 {
     double largest, sum, logprob, entropy;
 } softmax64;
 
+/* Returns a logit over the temperature, and its derivative by the logit that is given. */
 static double scaled(const problem *p, int64_t r, int64_t v)
 {
-    return (double)p->logits[r * p->ld + v] * (double)p->inv_temperature;
+    double z = (double)p->logits[r * p->ld + v] * (p->factor != 0 ? p->factor : 1);
+    return (p->soft_cap != 0 ? p->soft_cap * tanh(z / p->soft_cap) : z) * (double)p->inv_temperature;
+}
+
+static double slope(const problem *p, int64_t r, int64_t v)
+{
+    double t = p->soft_cap != 0 ? scaled(p, r, v) / (double)p->inv_temperature / p->soft_cap : 0;
+    return (1 - t * t) * (p->factor != 0 ? p->factor : 1) * p->inv_temperature;
 }
 
 static softmax64 softmax_of(const problem *p, int64_t r)
@@ -111,7 +121,13 @@ static double dlogit_of(const problem *p, const softmax64 *s, int64_t r, int64_t
     double g = p->dlogprob != NULL ? p->dlogprob[r] : -1, h = p->dentropy != NULL ? p->dentropy[r] : 0;
     double d = scaled(p, r, v) - s->largest, probability = exp(d) / s->sum;
     double information = d - log(s->sum) + s->entropy;
-    return (g * ((v == p->targets[r]) - probability) - h * probability * information) * p->inv_temperature;
+    return (g * ((v == p->targets[r]) - probability) - h * probability * information) * slope(p, r, v);
+}
+
+/* The error of a capped logit over the temperature: tanh is within 5 ulp. */
+static double cap_error(const problem *p)
+{
+    return 4e-7 * (double)p->soft_cap * p->inv_temperature;
 }
 
 /* The error of float32 in a gradient's terms, which may cancel. */
@@ -120,7 +136,9 @@ static double dlogit_error(const problem *p, const softmax64 *s, int64_t r, int6
     double g = p->dlogprob != NULL ? p->dlogprob[r] : -1, h = p->dentropy != NULL ? p->dentropy[r] : 0;
     double probability = exp(scaled(p, r, v) - s->largest) / s->sum;
     double terms = fabs(g) + 5 * fabs(h) * probability * (1 + s->entropy) * p->inv_temperature;
-    return (p->dtype == TESS_F32 ? 1e-6 : 1.0 / 250) * fabs(want) + 3e-7 * terms * fmax(1, p->inv_temperature);
+    double of_cap = p->soft_cap != 0 ? (cap_error(p) + 6e-7) * 2 : 0; /* errors of the probability and of the slope */
+    return (p->dtype == TESS_F32 ? 1e-6 : 1.0 / 250) * fabs(want) +
+           (3e-7 + of_cap) * terms * fmax(1, p->inv_temperature);
 }
 
 static void expect_float64(const problem *p, const answer *a)
@@ -129,8 +147,8 @@ static void expect_float64(const problem *p, const answer *a)
         bool live = p->targets[r] >= 0;
         softmax64 s = live ? softmax_of(p, r) : (softmax64){0, 1, 0, 0};
         double size = fmax(1, p->inv_temperature);
-        expect_near("logprob", r, a->logprob[r], s.logprob, 3e-7 * fabs(s.logprob) + 1e-6);
-        expect_near("entropy", r, a->entropy[r], s.entropy, 3e-6 * size);
+        expect_near("logprob", r, a->logprob[r], s.logprob, 3e-7 * fabs(s.logprob) + 1e-6 + 2 * cap_error(p));
+        expect_near("entropy", r, a->entropy[r], s.entropy, 3e-6 * size + 2 * cap_error(p) * (1 + s.entropy));
         for (int64_t i = 0; i < p->V; i++) {
             double want = live ? dlogit_of(p, &s, r, i) : 0;
             double tolerance = live ? dlogit_error(p, &s, r, i, want) : 0;
@@ -171,6 +189,53 @@ static void cross_entropy_agrees_with_float64_and_bit_for_bit_across_levels(void
     }
 }
 
+/* Capped logits are those of the row `scale`, so the same bits follow from them without a cap. */
+static void expect_scale_first(const problem *p)
+{
+    for (size_t v = 0; v < COUNT(variants); v++) {
+        tess_stream *s = open_variant(v);
+        if (s == NULL)
+            continue;
+        problem plain = *p;
+        answer want = solve(s, p), a;
+        plain.logits = copy_array(p->logits, p->n * p->ld, TESS_F32);
+        plain.factor = plain.soft_cap = 0;
+        const tess_scale_args scale = {.x = plain.logits,
+                                       .factor = p->factor != 0 ? p->factor : 1,
+                                       .soft_cap = p->soft_cap,
+                                       .y = plain.logits,
+                                       .n = p->n * p->ld,
+                                       .dtype = TESS_F32};
+        EXPECT_OK(tess_stream_kernels(s)->scale(s, &scale));
+        a = solve(s, &plain);
+        expect_bits("logprob of scaled logits", v, a.logprob, want.logprob, p->n, TESS_F32);
+        expect_bits("entropy of scaled logits", v, a.entropy, want.entropy, p->n, TESS_F32);
+        free_answer(&a);
+        free_answer(&want);
+        free(plain.logits);
+        tess_stream_destroy(&s);
+    }
+}
+
+static void scaled_and_soft_capped_logits_agree_with_float64_and_bit_for_bit_across_levels(void)
+{
+    static const float bends[][2] = {{0.0625f, 0}, {0, 5}, {1.7f, 30}};
+    for (size_t i = 0; i < COUNT(shapes) * 2; i++)
+        for (size_t b = 0; b < 2 * COUNT(bends); b++) {
+            if (!test_takes())
+                continue;
+            const int64_t n = shapes[i / 2][0], V = shapes[i / 2][1];
+            problem p = b % 2 == 0 ? make_problem(n, V, both_dtypes[i % 2])
+                                   : make_graded_problem(n, V, both_dtypes[i % 2], 0.7f);
+            p.factor = bends[b / 2][0];
+            p.soft_cap = bends[b / 2][1];
+            agrees_on(&p);
+            if (V < 5000)
+                expect_scale_first(&p);
+            free_problem(&p);
+        }
+}
+
 static const float temperatures[] = {0.1f, 0.7f, 1, 3, 10};
 
 static void weights_temperature_and_entropy_agree_with_float64_and_bit_for_bit_across_levels(void)
@@ -196,9 +261,11 @@ static void the_gradient_is_the_derivative_of_logprob_and_entropy(void)
 {
     static const int64_t small[][2] = {{3, 1}, {5, 2}, {9, 31}, {4, 97}};
     tess_stream *stream = open_variant(0);
-    for (size_t i = 0; i < COUNT(small) * COUNT(temperatures); i++) {
-        const int64_t *shape = small[i / COUNT(temperatures)];
-        problem p = make_graded_problem(shape[0], shape[1], TESS_F32, temperatures[i % COUNT(temperatures)]);
+    for (size_t i = 0; i < COUNT(small) * COUNT(temperatures) * 2; i++) {
+        const int64_t *shape = small[i / 2 / COUNT(temperatures)];
+        problem p = make_graded_problem(shape[0], shape[1], TESS_F32, temperatures[i / 2 % COUNT(temperatures)]);
+        p.factor = i % 2 == 0 ? 0 : 0.8f;
+        p.soft_cap = i % 2 == 0 ? 0 : 6;
         answer a = solve(stream, &p);
         for (int64_t r = 0; r < p.n; r++)
             for (int64_t v = 0; v < p.V && p.targets[r] >= 0; v++) {
@@ -286,6 +353,9 @@ static void gradients_in_place_and_row_by_row_have_the_same_bits(void)
             problem graded = make_graded_problem(9, 5003, both_dtypes[d], 0.8f);
             in_place_as(s, v, &plain);
             in_place_as(s, v, &graded);
+            plain.soft_cap = graded.soft_cap = 4;
+            in_place_as(s, v, &plain);
+            in_place_as(s, v, &graded);
             free_problem(&plain);
             free_problem(&graded);
         }
@@ -329,6 +399,9 @@ static void masked_and_nan_logits_stay_in_their_row(void)
         EXPECT_OK(tess_stream_kernels(s)->cross_entropy(s, &rows));
         EXPECT(logprob[0] == entropy[0] * -1 && dlogits[0][0] == 2 && dlogits[0][1] == -2 && dlogits[0][2] == 0);
         EXPECT(isnan(dlogits[1][0]) && dlogits[2][4] == 0 && dlogits[2][5] == 0);
+        rows.soft_cap = 50;
+        EXPECT_OK(tess_stream_kernels(s)->cross_entropy(s, &rows));
+        EXPECT(logprob[0] == entropy[0] * -1 && dlogits[0][2] == 0 && isnan(dlogits[1][0]));
         tess_stream_destroy(&s);
     }
 }
@@ -349,6 +422,14 @@ static void a_temperature_or_dtype_that_is_not_there_is_refused(void)
             EXPECT_FAILS(tess_stream_kernels(s)->cross_entropy(s, &rows), TESS_E_INVALID, "must be finite and above 0");
         }
         rows.inv_temperature = 1;
+        for (size_t i = 1; i < COUNT(wrong); i++) {
+            rows.factor = wrong[i];
+            EXPECT_FAILS(tess_stream_kernels(s)->cross_entropy(s, &rows), TESS_E_INVALID, "a factor of");
+            rows.factor = 1;
+            rows.soft_cap = wrong[i];
+            EXPECT_FAILS(tess_stream_kernels(s)->cross_entropy(s, &rows), TESS_E_INVALID, "a soft cap of");
+            rows.soft_cap = 0;
+        }
         rows.dtype = TESS_U8;
         EXPECT_FAILS(tess_stream_kernels(s)->cross_entropy(s, &rows), TESS_E_UNSUPPORTED, "uint8");
         tess_stream_destroy(&s);
@@ -357,6 +438,7 @@ static void a_temperature_or_dtype_that_is_not_there_is_refused(void)
 
 static const test_case cases[] = {
     CASE(cross_entropy_agrees_with_float64_and_bit_for_bit_across_levels),
+    CASE(scaled_and_soft_capped_logits_agree_with_float64_and_bit_for_bit_across_levels),
     CASE(weights_temperature_and_entropy_agree_with_float64_and_bit_for_bit_across_levels),
     CASE(the_gradient_is_the_derivative_of_logprob_and_entropy),
     CASE(weights_of_the_plain_loss_give_its_bits),

@@ -37,27 +37,35 @@ static void free_problem(problem *p)
         free(all[i]);
 }
 
-static void embedding_copies_rows_and_adds_positions(void)
+static const float factors[] = {0, 45.25f};
+
+static void embedding_scales_rows_and_adds_positions(void)
 {
-    for (size_t i = 0; i < COUNT(shapes) * 2; i++) {
+    for (size_t i = 0; i < COUNT(shapes) * 4; i++) {
         if (!test_takes())
             continue;
-        problem p = make_problem(shapes[i / 2][0], shapes[i / 2][1], both_dtypes[i % 2]);
+        const float given = factors[i % 4 / 2], factor = given != 0 ? given : 1;
+        problem p = make_problem(shapes[i / 4][0], shapes[i / 4][1], both_dtypes[i % 2]);
         int64_t n = p.T * p.C;
         void *plain = new_array(n, tess_dtype_size(p.dtype)), *moved = new_array(n, tess_dtype_size(p.dtype));
         for (int64_t j = 0; j < n; j++) {
             double x = value_at(p.table, p.ids[j / p.C] * p.C + j % p.C, p.dtype);
-            put_value(plain, j, x, p.dtype);
-            put_value(moved, j, x + value_at(p.positions, p.pos[j / p.C] * p.C + j % p.C, p.dtype), p.dtype);
+            float position = (float)value_at(p.positions, p.pos[j / p.C] * p.C + j % p.C, p.dtype);
+            put_value(plain, j, (float)x * factor, p.dtype);
+            put_value(moved, j, fmaf((float)x, factor, position), p.dtype);
         }
         for (size_t v = 0; v < COUNT(variants); v++) {
             tess_stream *s = open_variant(v);
             if (s == NULL)
                 continue;
             void *out = blank_array(n, p.dtype);
-            EXPECT_OK(tess_stream_kernels(s)->embedding_forward(
-                s, &(tess_embedding_args){
-                       .table = p.table, .ids = p.ids, .out = out, .T = p.T, .C = p.C, .dtype = p.dtype}));
+            EXPECT_OK(tess_stream_kernels(s)->embedding_forward(s, &(tess_embedding_args){.table = p.table,
+                                                                                          .ids = p.ids,
+                                                                                          .out = out,
+                                                                                          .T = p.T,
+                                                                                          .C = p.C,
+                                                                                          .factor = given,
+                                                                                          .dtype = p.dtype}));
             expect_bits("rows", v, out, plain, n, p.dtype);
             EXPECT_OK(tess_stream_kernels(s)->embedding_forward(s, &(tess_embedding_args){.table = p.table,
                                                                                           .positions = p.positions,
@@ -66,6 +74,7 @@ static void embedding_copies_rows_and_adds_positions(void)
                                                                                           .out = out,
                                                                                           .T = p.T,
                                                                                           .C = p.C,
+                                                                                          .factor = given,
                                                                                           .dtype = p.dtype}));
             expect_bits("rows + positions", v, out, moved, n, p.dtype);
             free(out);
@@ -85,12 +94,13 @@ static void embedding_gradients_add_tokens_in_order_on_any_threads(void)
             continue;
         problem p = make_problem(shapes[i / 4][0], shapes[i / 4][1], both_dtypes[i % 2]);
         bool accumulate = i % 4 >= 2;
+        const float given = factors[i / 4 % 2];
         float *start = random_array(5, ROWS * p.C, 0, 1, TESS_F32), *want = copy_array(start, ROWS * p.C, TESS_F32);
         if (!accumulate)
             memset(want, 0, (size_t)(ROWS * p.C) * sizeof(float));
         for (int64_t j = 0; j < p.T * p.C; j++) {
             float *to = &want[p.ids[j / p.C] * p.C + j % p.C];
-            *to = *to + (float)value_at(p.dout, j, p.dtype);
+            *to = fmaf((float)value_at(p.dout, j, p.dtype), given != 0 ? given : 1, *to);
         }
         for (size_t v = 0; v < COUNT(variants); v++) {
             tess_stream *s = open_variant(v);
@@ -105,6 +115,7 @@ static void embedding_gradients_add_tokens_in_order_on_any_threads(void)
                                                                                           .T = p.T,
                                                                                           .C = p.C,
                                                                                           .accumulate = accumulate,
+                                                                                          .factor = given,
                                                                                           .dtype = p.dtype}));
             expect_bits("dtable", v, got, want, ROWS * p.C, TESS_F32);
             free(got);
@@ -117,7 +128,7 @@ static void embedding_gradients_add_tokens_in_order_on_any_threads(void)
 }
 
 static const test_case cases[] = {
-    CASE(embedding_copies_rows_and_adds_positions),
+    CASE(embedding_scales_rows_and_adds_positions),
     CASE(embedding_gradients_add_tokens_in_order_on_any_threads),
 };
 

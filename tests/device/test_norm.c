@@ -1,29 +1,39 @@
-/* RMSNorm and LayerNorm: against float64, rows on their own, outputs over the residual, one result on every table. */
+/* RMSNorm, Gemma's form of it, and LayerNorm: against float64, rows on their own, outputs over the residual, one result
+ * on every table. */
 #include "elementwise_test.h"
 
 static const int64_t shapes[][2] = {{0, 16}, {1, 1},   {2, 15}, {3, 16},  {31, 17},  {32, 31}, {33, 33},
                                     {5, 63}, {65, 64}, {2, 65}, {7, 100}, {64, 127}, {3, 521}, {97, 1031}};
 
+/* The norms, and factors of the residual sum that they are tested with. */
+typedef enum form { RMS, RMS_ONE_PLUS, LAYER } form;
+static const float factors[] = {0, 0.22f, 0};
+
 typedef struct problem {
     int64_t T, C;
     tess_dtype dtype;
-    bool layer;
+    form form;
     void *x, *residual, *w, *b, *dy, *dresidual;
 } problem;
 
 typedef struct answer {
-    void *h, *y, *dx;
+    void *h, *y, *dx, *dbranch;
     float *mean, *rstd, *dw, *db;
 } answer;
 
 static const float eps = 1e-5f;
 
-static problem make_problem(int64_t T, int64_t C, tess_dtype dtype, bool layer)
+static double factor_of(const problem *p)
+{
+    return factors[p->form] != 0 ? (double)factors[p->form] : 1;
+}
+
+static problem make_problem(int64_t T, int64_t C, tess_dtype dtype, form form)
 {
     return (problem){T,
                      C,
                      dtype,
-                     layer,
+                     form,
                      random_array(1, T * C, 0.3, 1.0, dtype),
                      random_array(2, T * C, -0.1, 0.5, dtype),
                      random_array(3, C, 1.0, 0.2, dtype),
@@ -41,7 +51,7 @@ static void free_problem(problem *p)
 
 static void free_answer(answer *a)
 {
-    void *all[] = {a->h, a->y, a->dx, a->mean, a->rstd, a->dw, a->db};
+    void *all[] = {a->h, a->y, a->dx, a->dbranch, a->mean, a->rstd, a->dw, a->db};
     for (size_t i = 0; i < COUNT(all); i++)
         free(all[i]);
 }
@@ -50,8 +60,8 @@ static answer solve(tess_stream *s, const problem *p)
 {
     int64_t n = p->T * p->C;
     answer a = {blank_array(n, p->dtype),    blank_array(n, p->dtype),    blank_array(n, p->dtype),
-                blank_array(p->T, TESS_F32), blank_array(p->T, TESS_F32), blank_array(p->C, TESS_F32),
-                blank_array(p->C, TESS_F32)};
+                blank_array(n, p->dtype),    blank_array(p->T, TESS_F32), blank_array(p->T, TESS_F32),
+                blank_array(p->C, TESS_F32), blank_array(p->C, TESS_F32)};
     const tess_kernels *k = tess_stream_kernels(s);
     const tess_norm_args forward = {.x = p->x,
                                     .residual = p->residual,
@@ -64,6 +74,8 @@ static answer solve(tess_stream *s, const problem *p)
                                     .T = p->T,
                                     .C = p->C,
                                     .eps = eps,
+                                    .factor = factors[p->form],
+                                    .one_plus_w = p->form == RMS_ONE_PLUS,
                                     .dtype = p->dtype};
     const tess_norm_grad_args backward = {.h = a.h,
                                           .w = p->w,
@@ -72,14 +84,23 @@ static answer solve(tess_stream *s, const problem *p)
                                           .dy = p->dy,
                                           .dresidual = p->dresidual,
                                           .dx = a.dx,
+                                          .dbranch = a.dbranch,
+                                          .factor = factors[p->form],
+                                          .one_plus_w = p->form == RMS_ONE_PLUS,
                                           .dw = a.dw,
                                           .db = a.db,
                                           .T = p->T,
                                           .C = p->C,
                                           .dtype = p->dtype};
-    EXPECT_OK(p->layer ? k->layernorm_forward(s, &forward) : k->rmsnorm_forward(s, &forward));
-    EXPECT_OK(p->layer ? k->layernorm_backward(s, &backward) : k->rmsnorm_backward(s, &backward));
+    EXPECT_OK(p->form == LAYER ? k->layernorm_forward(s, &forward) : k->rmsnorm_forward(s, &forward));
+    EXPECT_OK(p->form == LAYER ? k->layernorm_backward(s, &backward) : k->rmsnorm_backward(s, &backward));
     return a;
+}
+
+/* Returns the factor of element i. */
+static double weight_at(const problem *p, int64_t i)
+{
+    return value_at(p->w, i, p->dtype) + (p->form == RMS_ONE_PLUS ? 1 : 0);
 }
 
 /* Forward and backward in float64 from the h that the kernel rounded. */
@@ -92,20 +113,21 @@ static void expect_float64(const problem *p, const answer *a)
         int64_t row = t * p->C;
         double mean = 0, square = 0, along_one = 0, along_xhat = 0, largest = 0;
         for (int64_t i = 0; i < p->C; i++) {
-            double want = value_at(p->x, row + i, p->dtype) + value_at(p->residual, row + i, p->dtype);
+            double want = factor_of(p) * value_at(p->x, row + i, p->dtype) + value_at(p->residual, row + i, p->dtype);
             expect_near("h", row + i, value_at(a->h, row + i, p->dtype), want, allowed(want, p->dtype));
-            mean += p->layer ? value_at(a->h, row + i, p->dtype) / (double)p->C : 0;
+            mean += p->form == LAYER ? value_at(a->h, row + i, p->dtype) / (double)p->C : 0;
         }
         for (int64_t i = 0; i < p->C; i++)
             square += pow(value_at(a->h, row + i, p->dtype) - mean, 2) / (double)p->C;
         double rstd = 1 / sqrt(square + (double)eps);
         expect_near("rstd", t, a->rstd[t], rstd, allowed(rstd, TESS_F32));
         for (int64_t i = 0; i < p->C; i++) {
-            double xhat = (value_at(a->h, row + i, p->dtype) - mean) * rstd, w = value_at(p->w, i, p->dtype);
-            double b = p->layer ? value_at(p->b, i, p->dtype) : 0, dy = value_at(p->dy, row + i, p->dtype);
+            double xhat = (value_at(a->h, row + i, p->dtype) - mean) * rstd, w = weight_at(p, i);
+            double b = p->form == LAYER ? value_at(p->b, i, p->dtype) : 0, dy = value_at(p->dy, row + i, p->dtype);
             expect_near("y", row + i, value_at(a->y, row + i, p->dtype), xhat * w + b,
-                        2 * allowed(fabs(xhat * w) + fabs(b), p->dtype) + 1e-6 * fabs(mean) * rstd);
-            along_one += p->layer ? dy * w / (double)p->C : 0;
+                        (p->form == RMS_ONE_PLUS ? 1 : 2) * allowed(fabs(xhat * w) + fabs(b), p->dtype) +
+                            1e-6 * fabs(mean) * rstd);
+            along_one += p->form == LAYER ? dy * w / (double)p->C : 0;
             along_xhat += dy * w * xhat / (double)p->C;
             largest = fmax(largest, fabs(dy * w) * (1 + fabs(xhat)));
             dw[i] += dy * xhat;
@@ -114,16 +136,18 @@ static void expect_float64(const problem *p, const answer *a)
         }
         for (int64_t i = 0; i < p->C; i++) {
             double xhat = (value_at(a->h, row + i, p->dtype) - mean) * rstd;
-            double dh = value_at(p->dy, row + i, p->dtype) * value_at(p->w, i, p->dtype);
+            double dh = value_at(p->dy, row + i, p->dtype) * weight_at(p, i);
             double added = value_at(p->dresidual, row + i, p->dtype);
             double want = (dh - along_one - xhat * along_xhat) * rstd + added;
             expect_near("dx", row + i, value_at(a->dx, row + i, p->dtype), want,
                         allowed(want, p->dtype) + 3e-6 * largest * rstd * (1 + fabs(xhat)));
+            expect_near("dbranch", row + i, value_at(a->dbranch, row + i, p->dtype), factor_of(p) * want,
+                        factor_of(p) * (allowed(want, p->dtype) + 3e-6 * largest * rstd * (1 + fabs(xhat))));
         }
     }
     for (int64_t i = 0; i < p->C; i++) {
         expect_near("dw", i, a->dw[i], dw[i], 3e-6 * size_dw[i] + 1e-7);
-        if (p->layer)
+        if (p->form == LAYER)
             expect_near("db", i, a->db[i], db[i], 3e-6 * size_dw[i] + 1e-7);
     }
     free(dw);
@@ -139,15 +163,16 @@ static void expect_same_answer(const problem *p, size_t v, const answer *a, cons
     expect_bits("rstd", v, a->rstd, want->rstd, p->T, TESS_F32);
     expect_bits("mean", v, a->mean, want->mean, p->T, TESS_F32);
     expect_bits("dx", v, a->dx, want->dx, n, p->dtype);
+    expect_bits("dbranch", v, a->dbranch, want->dbranch, n, p->dtype);
     expect_bits("dw", v, a->dw, want->dw, p->C, TESS_F32);
     expect_bits("db", v, a->db, want->db, p->C, TESS_F32);
 }
 
-static void run_all_shapes(bool layer)
+static void run_all_shapes(form form)
 {
     for (size_t i = 0; i < COUNT(shapes); i++) {
         for (size_t d = 0; d < COUNT(both_dtypes); d++) {
-            problem p = make_problem(shapes[i][0], shapes[i][1], both_dtypes[d], layer);
+            problem p = make_problem(shapes[i][0], shapes[i][1], both_dtypes[d], form);
             tess_stream *s = open_variant(0);
             answer want = solve(s, &p);
             tess_stream_destroy(&s);
@@ -168,12 +193,17 @@ static void run_all_shapes(bool layer)
 
 static void rmsnorm_agrees_with_float64_and_bit_for_bit_across_levels(void)
 {
-    run_all_shapes(false);
+    run_all_shapes(RMS);
+}
+
+static void one_plus_w_and_a_factor_of_x_agree_with_float64_and_bit_for_bit_across_levels(void)
+{
+    run_all_shapes(RMS_ONE_PLUS);
 }
 
 static void layernorm_agrees_with_float64_and_bit_for_bit_across_levels(void)
 {
-    run_all_shapes(true);
+    run_all_shapes(LAYER);
 }
 
 /* A row computed alone has the bits that it has among others. */
@@ -182,8 +212,8 @@ static void a_row_alone_has_the_bits_it_has_among_others(void)
     const int64_t T = 37, C = 203;
     for (size_t v = 0; v < COUNT(variants); v++) {
         tess_stream *s = open_variant(v);
-        for (size_t d = 0; s != NULL && d < 2 * COUNT(both_dtypes); d++) {
-            problem all = make_problem(T, C, both_dtypes[d / 2], d % 2 == 1);
+        for (size_t d = 0; s != NULL && d < 3 * COUNT(both_dtypes); d++) {
+            problem all = make_problem(T, C, both_dtypes[d / 3], (form)(d % 3));
             answer together = solve(s, &all);
             for (int64_t t = 0; t < T; t += 9) {
                 problem one = all;
@@ -212,7 +242,7 @@ static void outputs_may_lie_over_the_residual(void)
         tess_stream *s = open_variant(v);
         if (s == NULL)
             continue;
-        problem p = make_problem(T, C, TESS_BF16, false);
+        problem p = make_problem(T, C, TESS_BF16, RMS);
         answer want = solve(s, &p);
         void *residual = copy_array(p.residual, T * C, p.dtype), *dx = copy_array(p.dresidual, T * C, p.dtype);
         void *y = blank_array(T * C, p.dtype);
@@ -278,6 +308,7 @@ static void no_tokens_give_zero_weight_gradients_and_float16_is_refused(void)
 
 static const test_case cases[] = {
     CASE(rmsnorm_agrees_with_float64_and_bit_for_bit_across_levels),
+    CASE(one_plus_w_and_a_factor_of_x_agree_with_float64_and_bit_for_bit_across_levels),
     CASE(layernorm_agrees_with_float64_and_bit_for_bit_across_levels),
     CASE(a_row_alone_has_the_bits_it_has_among_others),
     CASE(outputs_may_lie_over_the_residual),

@@ -5,19 +5,23 @@ static const int64_t sizes[] = {0, 1, 15, 16, 17, 31, 33, 100, 40009};
 
 static void add_rounds_once_and_works_in_place(void)
 {
-    for (size_t i = 0; i < COUNT(sizes) * 2; i++) {
+    for (size_t i = 0; i < COUNT(sizes) * 4; i++) {
         tess_dtype dtype = both_dtypes[i % 2];
-        int64_t n = sizes[i / 2];
+        int64_t n = sizes[i / 4];
+        const float factor = i % 4 < 2 ? 0 : 0.22f;
         void *a = random_array(1, n, 0, 1, dtype), *b = random_array(2, n, 0, 1, dtype);
         void *want = new_array(n, tess_dtype_size(dtype));
         for (int64_t k = 0; k < n; k++)
-            put_value(want, k, value_at(a, k, dtype) + value_at(b, k, dtype), dtype);
+            put_value(want, k,
+                      fmaf(factor != 0 ? factor : 1, (float)value_at(a, k, dtype), (float)value_at(b, k, dtype)),
+                      dtype);
         for (size_t v = 0; v < COUNT(variants); v++) {
             tess_stream *s = open_variant(v);
             if (s == NULL)
                 continue;
             void *y = copy_array(a, n, dtype);
-            EXPECT_OK(tess_stream_kernels(s)->add(s, &(tess_add_args){.a = y, .b = b, .y = y, .n = n, .dtype = dtype}));
+            EXPECT_OK(tess_stream_kernels(s)->add(
+                s, &(tess_add_args){.a = y, .b = b, .y = y, .n = n, .factor = factor, .dtype = dtype}));
             expect_bits("a + b over a", v, y, want, n, dtype);
             free(y);
             tess_stream_destroy(&s);
@@ -45,6 +49,40 @@ static void scale_rounds_once_and_works_in_place(void)
             EXPECT_OK(tess_stream_kernels(s)->scale(
                 s, &(tess_scale_args){.x = y, .factor = factor, .y = y, .n = n, .dtype = dtype}));
             expect_bits("factor x over x", v, y, want, n, dtype);
+            free(y);
+            tess_stream_destroy(&s);
+        }
+        free(x);
+        free(want);
+    }
+}
+
+static void a_soft_cap_agrees_with_float64_and_bit_for_bit_across_levels(void)
+{
+    static const float caps[] = {0.5f, 30};
+    for (size_t i = 0; i < COUNT(sizes) * 4; i++) {
+        const float cap = caps[i % 4 / 2];
+        tess_dtype dtype = both_dtypes[i % 2];
+        int64_t n = sizes[i / 4];
+        void *x = random_array(1, n, 0, 40, dtype), *want = NULL;
+        for (int64_t k = 0; k < n; k += 13)
+            put_value(x, k, k % 2 == 0 ? -INFINITY : 1e30, dtype);
+        for (size_t v = 0; v < COUNT(variants); v++) {
+            tess_stream *s = open_variant(v);
+            if (s == NULL)
+                continue;
+            void *y = copy_array(x, n, dtype);
+            EXPECT_OK(tess_stream_kernels(s)->scale(
+                s, &(tess_scale_args){.x = y, .factor = 0.7f, .soft_cap = cap, .y = y, .n = n, .dtype = dtype}));
+            for (int64_t k = 0; k < n && v == 0; k++) {
+                double given = value_at(x, k, dtype), capped = cap * tanh((double)0.7f * given / cap);
+                double rounding = dtype == TESS_F32 ? 5e-7 : 1.0 / 255;
+                EXPECT(isfinite(given) || value_at(y, k, dtype) == given); /* a masked value remains masked */
+                if (isfinite(given))
+                    expect_near("soft cap", k, value_at(y, k, dtype), capped, rounding * fabs(capped));
+            }
+            want = v == 0 ? copy_array(y, n, dtype) : want;
+            expect_bits("soft cap", v, y, want, n, dtype);
             free(y);
             tess_stream_destroy(&s);
         }
@@ -181,8 +219,11 @@ static void row_sums_of_squares_have_16_partial_sums(void)
 }
 
 static const test_case cases[] = {
-    CASE(add_rounds_once_and_works_in_place),       CASE(scale_rounds_once_and_works_in_place),
-    CASE(column_sums_run_in_blocks_of_32_tokens),   CASE(reduce_adds_neighbours_first_for_any_number_of_inputs),
+    CASE(add_rounds_once_and_works_in_place),
+    CASE(scale_rounds_once_and_works_in_place),
+    CASE(a_soft_cap_agrees_with_float64_and_bit_for_bit_across_levels),
+    CASE(column_sums_run_in_blocks_of_32_tokens),
+    CASE(reduce_adds_neighbours_first_for_any_number_of_inputs),
     CASE(row_sums_of_squares_have_16_partial_sums),
 };
 

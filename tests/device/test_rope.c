@@ -3,11 +3,15 @@
 
 typedef struct shape {
     int64_t T, n_heads, D, R, gap; /* gap: elements between the heads of one token and the next token */
+    bool interleaved;
 } shape;
 
-static const shape shapes[] = {{0, 2, 8, 8, 0},     {1, 1, 2, 2, 0},    {3, 2, 30, 30, 5},  {5, 1, 32, 32, 0},
-                               {4, 3, 34, 34, 7},   {7, 2, 64, 64, 64}, {6, 2, 80, 32, 0},  {9, 2, 100, 66, 3},
-                               {2, 5, 128, 128, 0}, {3, 2, 16, 0, 1},   {130, 4, 64, 64, 9}};
+static const shape shapes[] = {{0, 2, 8, 8, 0},         {1, 1, 2, 2, 0},          {3, 2, 30, 30, 5},
+                               {5, 1, 32, 32, 0},       {4, 3, 34, 34, 7},        {7, 2, 64, 64, 64},
+                               {6, 2, 80, 32, 0},       {9, 2, 100, 66, 3},       {2, 5, 128, 128, 0},
+                               {3, 2, 16, 0, 1},        {130, 4, 64, 64, 9},      {3, 2, 30, 30, 5, true},
+                               {5, 1, 64, 32, 0, true}, {4, 3, 34, 34, 7, true},  {6, 2, 80, 70, 0, true},
+                               {1, 1, 2, 2, 0, true},   {9, 2, 128, 64, 3, true}, {65, 4, 128, 128, 0, true}};
 
 enum { MAX_POSITION = 50 };
 
@@ -56,6 +60,7 @@ static void turn(tess_stream *s, const shape *p, const tables *t, void *x, bool 
                                                                 .D = p->D,
                                                                 .R = p->R,
                                                                 .inverse = inverse,
+                                                                .interleaved = p->interleaved,
                                                                 .dtype = dtype}));
 }
 
@@ -67,9 +72,10 @@ static void expect_rotation(const shape *p, const tables *t, const void *x, cons
         int64_t token = i / stride, in_head = i % stride % p->D;
         double want = value_at(x, i, dtype), scale = fabs(want);
         if (i % stride < p->n_heads * p->D && in_head < 2 * half) {
-            int64_t angle = t->pos[token] * half + in_head % half;
-            bool low = in_head < half;
-            double other = value_at(x, low ? i + half : i - half, dtype);
+            bool low = p->interleaved ? in_head % 2 == 0 : in_head < half;
+            int64_t pair = p->interleaved ? in_head / 2 : in_head % half, apart = p->interleaved ? 1 : half;
+            int64_t angle = t->pos[token] * half + pair;
+            double other = value_at(x, low ? i + apart : i - apart, dtype);
             double sine = (low == inverse ? 1 : -1) * (double)t->sines[angle];
             want = want * t->cosines[angle] + other * sine;
             scale += fabs(other);
@@ -110,7 +116,7 @@ static void rope_agrees_with_float64_and_bit_for_bit_across_levels(void)
 
 static void a_token_alone_has_the_bits_it_has_among_others(void)
 {
-    const shape p = {31, 3, 48, 40, 11};
+    const shape p = {31, 3, 48, 40, 11, false};
     int64_t n = n_elements(&p), stride = p.n_heads * p.D + p.gap;
     for (size_t v = 0; v < COUNT(variants); v++) {
         tess_stream *s = open_variant(v);
@@ -138,7 +144,7 @@ static void a_token_alone_has_the_bits_it_has_among_others(void)
 /* The transposed rotation undoes the rotation, to rounding. */
 static void the_inverse_undoes_the_rotation(void)
 {
-    const shape p = {12, 2, 64, 64, 0};
+    const shape p = {12, 2, 64, 64, 0, false};
     int64_t n = n_elements(&p);
     for (size_t v = 0; v < COUNT(variants); v++) {
         tess_stream *s = open_variant(v);

@@ -2,7 +2,8 @@
  * one finds the chunk's largest element, the other computes exponentials relative to it. The exponentials are
  * stored, and scaled once the sum of the row is known, so each element needs only one exponential. If the gradient
  * is float32 they are stored in its place, otherwise in work space that stays in L2. The gradient of the entropy
- * also needs the logits again, so its rows always store exponentials in work space. */
+ * also needs the logits again, so its rows always store exponentials in work space. Logits that are scaled or
+ * soft-capped are first written to work space, chunk by chunk, and read there. */
 #include <math.h>
 
 #include "device/cpu/vec_rows.h"
@@ -11,9 +12,11 @@
 typedef struct cross_entropy_loop {
     const tess_cross_entropy *rows;
     int64_t n_chunks;
-    float *work; /* work space of a worker: (V) exponentials if rows need them, then (n_chunks) softmax_chunk */
-    /* Offset of the chunks in a worker's work space; distance to the next worker's work space */
-    int64_t work_chunks, work_stride;
+    /* Work space of a worker: (V) exponentials and (V) changed logits if rows need them, then (n_chunks)
+     * softmax_chunk */
+    float *work;
+    /* Offset of the logits and the chunks in a worker's work space; distance to the next worker's work space */
+    int64_t work_logits, work_chunks, work_stride;
 } cross_entropy_loop;
 
 /* Sums over a chunk. Exponentials are relative to the chunk's own largest element. */
@@ -29,7 +32,8 @@ typedef struct softmax_row {
     float *e; /* (V) exponentials, or NULL */
     void *gradient;
     tess_dtype dtype;
-    float mean, weight, dentropy; /* mean of d; -g / T and h / T */
+    float mean, weight, dentropy; /* mean of d; -g / T and h / T, each times the logits' factor */
+    float inverse_cap;            /* 1 / soft cap, or 0 */
 } softmax_row;
 
 TESS_INLINE float largest_of(const float *x, int64_t n)
@@ -132,6 +136,13 @@ static float log_of(float x)
     return lanes[0];
 }
 
+static float slope_of(float x, float inverse_cap)
+{
+    float lanes[16];
+    v_store(lanes, v_soft_cap_slope(v_set(x), inverse_cap), 16);
+    return lanes[0];
+}
+
 /* Sums over the row, in double, relative to the row's largest element. */
 typedef struct softmax_sums {
     double e, ex;
@@ -153,6 +164,27 @@ static softmax_sums add_chunks(const softmax_chunk *chunks, int64_t n, float inv
     return sums;
 }
 
+/* Writes scaled and soft-capped logits to z. */
+static void bend_logits(const tess_cross_entropy *a, const float *x, float *z, int64_t begin, int64_t end)
+{
+    const vec factor = v_set(tess_factor_of(a->factor));
+    const float inverse = a->soft_cap != 0 ? 1 / a->soft_cap : 0;
+    for (int64_t i = begin; i < end; i += 16) {
+        const int64_t n = end - i < 16 ? end - i : 16;
+        vec value = v_mul(factor, v_load(x + i, n));
+        v_store(z + i, a->soft_cap != 0 ? v_soft_cap(value, a->soft_cap, inverse) : value, n);
+    }
+}
+
+/* Multiplies exponentials by the soft cap's derivative. */
+static void bend_exponentials(const softmax_row *r, int64_t begin, int64_t end)
+{
+    for (int64_t i = begin; i < end; i += 16) {
+        const int64_t n = end - i < 16 ? end - i : 16;
+        v_store(r->e + i, v_mul(v_load(r->e + i, n), v_soft_cap_slope(v_load(r->x + i, n), r->inverse_cap)), n);
+    }
+}
+
 /* Calls `part` with a constant dtype, so that it is compiled for each dtype. */
 TESS_INLINE void each_part(row_body part, softmax_row r, int64_t begin, int64_t end)
 {
@@ -171,6 +203,8 @@ static void write_gradient(softmax_row r, const softmax_chunk *chunks, int64_t V
         int64_t end = begin + TESS_SOFTMAX_CHUNK < V ? begin + TESS_SOFTMAX_CHUNK : V;
         float distance = (chunks[begin / TESS_SOFTMAX_CHUNK].largest - r.largest) * r.inv_temperature;
         r.scale = exp_of(distance) * inverse;
+        if (r.inverse_cap != 0)
+            bend_exponentials(&r, begin, end);
         if (r.dentropy != 0) {
             each_part(gradient_with_entropy_part, r, begin, end);
         } else {
@@ -190,10 +224,12 @@ static float gradient_at_target(const softmax_row *r, float d, float inverse)
 static softmax_row row_of(const tess_cross_entropy *a, int64_t row, float *work)
 {
     softmax_row r = {.x = a->logits + row * a->ld, .dtype = a->dtype, .inv_temperature = a->inv_temperature};
+    const float factor = tess_factor_of(a->factor);
     if (a->dlogits == NULL)
         return r;
-    r.weight = (a->dlogprob != NULL ? -a->dlogprob[row] : 1.0f) * a->inv_temperature;
-    r.dentropy = a->dentropy != NULL ? a->dentropy[row] * a->inv_temperature : 0;
+    r.weight = (a->dlogprob != NULL ? -a->dlogprob[row] : 1.0f) * a->inv_temperature * factor;
+    r.dentropy = a->dentropy != NULL ? a->dentropy[row] * a->inv_temperature * factor : 0;
+    r.inverse_cap = a->soft_cap != 0 ? 1 / a->soft_cap : 0;
     r.gradient = (char *)a->dlogits + (size_t)(row * a->ldd) * tess_dtype_size(a->dtype);
     r.e = a->dtype == TESS_F32 && r.dentropy == 0 ? r.gradient : work;
     return r;
@@ -204,12 +240,21 @@ static void cross_entropy_row(const cross_entropy_loop *l, int64_t row, float *w
     const tess_cross_entropy *a = l->rows;
     softmax_chunk *chunks = (softmax_chunk *)(work + l->work_chunks);
     softmax_row r = row_of(a, row, work);
+    const bool bends = tess_bends_logits(a);
+    const float *logits = r.x;
     int32_t target = a->targets[row];
-    float x_target = r.x[target];
+    float x_target = logits[target];
+    if (bends)
+        r.x = work + l->work_logits;
     for (int64_t c = 0; c < l->n_chunks; c++) {
         int64_t begin = c * TESS_SOFTMAX_CHUNK, end = begin + TESS_SOFTMAX_CHUNK;
-        chunks[c] = sum_chunk(r, begin, end < a->V ? end : a->V, a->entropy != NULL || r.dentropy != 0);
+        end = end < a->V ? end : a->V;
+        if (bends)
+            bend_logits(a, logits, work + l->work_logits, begin, end);
+        chunks[c] = sum_chunk(r, begin, end, a->entropy != NULL || r.dentropy != 0);
     }
+    if (bends)
+        x_target = r.x[target];
     softmax_sums sums = add_chunks(chunks, l->n_chunks, r.inv_temperature);
     float log_sum = log_of((float)sums.e), at_target = (x_target - sums.largest) * r.inv_temperature;
     float inverse = 1.0f / (float)sums.e;
@@ -221,6 +266,8 @@ static void cross_entropy_row(const cross_entropy_loop *l, int64_t row, float *w
         return;
     write_gradient(r, chunks, a->V, inverse);
     float target_gradient = gradient_at_target(&r, at_target, inverse);
+    if (r.inverse_cap != 0)
+        target_gradient *= slope_of(x_target, r.inverse_cap);
     if (a->dtype == TESS_F32)
         ((float *)r.gradient)[target] = target_gradient;
     else
@@ -251,7 +298,9 @@ tess_status VEC_NAME(cross_entropy)(tess_stream *s, const tess_cross_entropy *a)
     TESS_TRY(tess_check_cross_entropy(a));
     cross_entropy_loop l = {.rows = a, .n_chunks = (a->V + TESS_SOFTMAX_CHUNK - 1) / TESS_SOFTMAX_CHUNK};
     bool keeps = a->dlogits != NULL && (a->dtype != TESS_F32 || a->dentropy != NULL);
-    l.work_chunks = keeps ? (a->V + LINE - 1) / LINE * LINE : 0;
+    const int64_t row = (a->V + LINE - 1) / LINE * LINE;
+    l.work_logits = keeps ? row : 0;
+    l.work_chunks = l.work_logits + (tess_bends_logits(a) ? row : 0);
     l.work_stride = l.work_chunks + (l.n_chunks * CHUNK_FLOATS + LINE - 1) / LINE * LINE;
     size_t bytes = (size_t)(tess_threads_count(s->threads) * l.work_stride) * sizeof(float);
     TESS_TRY(tess_stream_scratch(s, bytes, (void **)&l.work));

@@ -15,7 +15,7 @@ typedef struct norm_grad_row {
     int64_t offset;
     float mean, rstd, mean_one, mean_xhat;
     tess_dtype dtype;
-    bool layer;
+    bool layer, one_plus_w;
 } norm_grad_row;
 
 TESS_INLINE pair norm_xhat(const norm_grad_row *r, int64_t i, int64_t n)
@@ -24,13 +24,20 @@ TESS_INLINE pair norm_xhat(const norm_grad_row *r, int64_t i, int64_t n)
     return p_scale(r->layer ? p_minus(h, r->mean) : h, r->rstd);
 }
 
-/* Adds the terms of the sum of dh xhat and, for LayerNorm, of the sum of dh. dh is dy w. */
+/* Returns dy w, or dy (1 + w). */
+TESS_INLINE pair norm_dh(const norm_grad_row *r, int64_t i, int64_t n, pair dy)
+{
+    pair w = p_get(r->grad->args.w, i, n, r->dtype);
+    return p_mul(dy, r->one_plus_w ? p_minus(w, -1) : w);
+}
+
+/* Adds the terms of the sum of dh xhat and, for LayerNorm, of the sum of dh. */
 TESS_INLINE void norm_grad_terms(const void *context, int64_t i, int64_t n, pair *sums)
 {
     const norm_grad_row *r = context;
     p_ahead(r->grad->args.dy, r->offset + i, r->dtype);
     p_ahead(r->grad->args.h, r->offset + i, r->dtype);
-    pair dh = p_mul(p_get(r->grad->args.dy, r->offset + i, n, r->dtype), p_get(r->grad->args.w, i, n, r->dtype));
+    pair dh = norm_dh(r, i, n, p_get(r->grad->args.dy, r->offset + i, n, r->dtype));
     sums[0] = p_fma(dh, norm_xhat(r, i, n), sums[0]);
     if (r->layer)
         sums[1] = p_add(sums[1], dh);
@@ -40,7 +47,7 @@ TESS_INLINE void norm_dx(const void *context, int64_t i, int64_t n)
 {
     const norm_grad_row *r = context;
     pair dy = p_get(r->grad->args.dy, r->offset + i, n, r->dtype), xhat = norm_xhat(r, i, n);
-    pair dh = p_mul(dy, p_get(r->grad->args.w, i, n, r->dtype));
+    pair dh = norm_dh(r, i, n, dy);
     if (r->layer)
         dh = p_minus(dh, r->mean_one);
     pair dx = p_scale(p_sub(dh, p_scale(xhat, r->mean_xhat)), r->rstd);
@@ -48,6 +55,8 @@ TESS_INLINE void norm_dx(const void *context, int64_t i, int64_t n)
     if (r->grad->args.dresidual != NULL)
         dx = p_add(dx, p_get(r->grad->args.dresidual, r->offset + i, n, r->dtype));
     p_put(r->grad->args.dx, r->offset + i, dx, n, r->dtype);
+    if (r->grad->args.dbranch != NULL)
+        p_put(r->grad->args.dbranch, r->offset + i, p_scale(dx, r->grad->args.factor), n, r->dtype);
     if (r->block_dw != NULL)
         p_put(r->block_dw, i, p_fma(dy, xhat, p_get(r->block_dw, i, TESS_PAIR, TESS_F32)), TESS_PAIR, TESS_F32);
     if (r->block_db != NULL)
@@ -62,11 +71,12 @@ TESS_INLINE float *norm_block(float *blocks, int64_t block, int64_t width)
     return blocks + block * width;
 }
 
-TESS_INLINE void norm_grad_blocks(const norm_grad *g, int64_t begin, int64_t end, tess_dtype dtype, bool layer)
+TESS_INLINE void norm_grad_blocks(const norm_grad *g, int64_t begin, int64_t end, tess_dtype dtype, bool layer,
+                                  bool one_plus_w)
 {
     for (int64_t block = begin; block < end; block++) {
         int64_t first = block * TESS_NORM_BLOCK, last = first + TESS_NORM_BLOCK;
-        norm_grad_row r = {.grad = g, .dtype = dtype, .layer = layer};
+        norm_grad_row r = {.grad = g, .dtype = dtype, .layer = layer, .one_plus_w = one_plus_w};
         r.block_dw = norm_block(g->blocks_dw, block, g->width);
         r.block_db = norm_block(g->blocks_db, block, g->width);
         for (int64_t t = first; t < last && t < g->args.T; t++) {
@@ -86,13 +96,17 @@ static void norm_grad_loop(void *context, int64_t begin, int64_t end, TESS_UNUSE
 {
     const norm_grad *g = context;
     if (g->args.mean != NULL && g->args.dtype == TESS_F32)
-        norm_grad_blocks(g, begin, end, TESS_F32, true);
+        norm_grad_blocks(g, begin, end, TESS_F32, true, false);
     else if (g->args.mean != NULL)
-        norm_grad_blocks(g, begin, end, TESS_BF16, true);
+        norm_grad_blocks(g, begin, end, TESS_BF16, true, false);
+    else if (g->args.one_plus_w && g->args.dtype == TESS_F32)
+        norm_grad_blocks(g, begin, end, TESS_F32, false, true);
+    else if (g->args.one_plus_w)
+        norm_grad_blocks(g, begin, end, TESS_BF16, false, true);
     else if (g->args.dtype == TESS_F32)
-        norm_grad_blocks(g, begin, end, TESS_F32, false);
+        norm_grad_blocks(g, begin, end, TESS_F32, false, false);
     else
-        norm_grad_blocks(g, begin, end, TESS_BF16, false);
+        norm_grad_blocks(g, begin, end, TESS_BF16, false, false);
 }
 
 static void norm_add_blocks(const norm_grad *g, const float *blocks, float *out, int64_t i, int64_t n)
@@ -118,6 +132,7 @@ static void norm_add_blocks_loop(void *context, int64_t begin, int64_t end, TESS
 static tess_status norm_backward(tess_stream *s, const tess_norm_grad_args *a, bool layer)
 {
     norm_grad g = {.args = *a, .n_blocks = (a->T + TESS_NORM_BLOCK - 1) / TESS_NORM_BLOCK};
+    g.args.factor = tess_factor_of(a->factor);
     g.width = (a->C + TESS_PAIR - 1) / TESS_PAIR * TESS_PAIR;
     if (!layer) {
         g.args.mean = NULL;

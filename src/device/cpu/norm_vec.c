@@ -7,12 +7,14 @@ typedef struct norm_row {
     const tess_norm_args *args;
     void *h; /* x + residual is written here; x itself if there is no residual */
     int64_t offset;
+    vec factor; /* factor of x in the sum */
     float mean, rstd;
     tess_dtype dtype;
-    bool layer;
+    bool layer, one_plus_w;
 } norm_row;
 
-/* Returns elements of the row that is normalized: of x, or of x + residual, which this function also writes to h. */
+/* Returns elements of the row that is normalized: of x, or of factor * x + residual, which this function also writes to
+ * h. */
 TESS_INLINE pair norm_input(const norm_row *r, int64_t i, int64_t n)
 {
     const tess_norm_args *a = r->args;
@@ -22,7 +24,7 @@ TESS_INLINE pair norm_input(const norm_row *r, int64_t i, int64_t n)
     if (a->residual == NULL)
         return h;
     p_ahead(a->residual, at, r->dtype);
-    h = p_round(p_add(h, p_get(a->residual, at, n, r->dtype)), r->dtype);
+    h = p_round(p_fma(h, (pair){r->factor, r->factor}, p_get(a->residual, at, n, r->dtype)), r->dtype);
     p_put(r->h, at, h, n, r->dtype);
     return h;
 }
@@ -54,6 +56,8 @@ TESS_INLINE void norm_scale(const void *context, int64_t i, int64_t n)
         y = p_mul(p_scale(p_minus(h, r->mean), r->rstd), w);
         if (r->args->b != NULL)
             y = p_add(y, p_get(r->args->b, i, n, r->dtype));
+    } else if (r->one_plus_w) {
+        y = p_mul(p_scale(h, r->rstd), p_minus(w, -1));
     } else {
         y = p_mul(p_round(p_scale(h, r->rstd), r->dtype), w);
     }
@@ -61,11 +65,13 @@ TESS_INLINE void norm_scale(const void *context, int64_t i, int64_t n)
     p_put(r->args->y, r->offset + i, y, n, r->dtype);
 }
 
-TESS_INLINE void norm_rows(const tess_norm_args *a, int64_t begin, int64_t end, tess_dtype dtype, bool layer)
+TESS_INLINE void norm_rows(const tess_norm_args *a, int64_t begin, int64_t end, tess_dtype dtype, bool layer,
+                           bool one_plus_w)
 {
     void *h = a->residual != NULL ? a->h_out : (void *)a->x;
     for (int64_t t = begin; t < end; t++) {
-        norm_row r = {.args = a, .h = h, .offset = t * a->C, .dtype = dtype, .layer = layer};
+        norm_row r = {.args = a, .h = h, .offset = t * a->C, .dtype = dtype, .layer = layer, .one_plus_w = one_plus_w};
+        r.factor = v_set(tess_factor_of(a->factor));
         float sum, squares;
         if (layer) {
             row_sums(norm_sum_terms, &r, 0, a->C, dtype, 1, &sum);
@@ -86,19 +92,23 @@ TESS_INLINE void norm_rows(const tess_norm_args *a, int64_t begin, int64_t end, 
 static void rmsnorm_loop(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     const tess_norm_args *a = context;
-    if (a->dtype == TESS_F32)
-        norm_rows(a, begin, end, TESS_F32, false);
+    if (a->one_plus_w && a->dtype == TESS_F32)
+        norm_rows(a, begin, end, TESS_F32, false, true);
+    else if (a->one_plus_w)
+        norm_rows(a, begin, end, TESS_BF16, false, true);
+    else if (a->dtype == TESS_F32)
+        norm_rows(a, begin, end, TESS_F32, false, false);
     else
-        norm_rows(a, begin, end, TESS_BF16, false);
+        norm_rows(a, begin, end, TESS_BF16, false, false);
 }
 
 static void layernorm_loop(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     const tess_norm_args *a = context;
     if (a->dtype == TESS_F32)
-        norm_rows(a, begin, end, TESS_F32, true);
+        norm_rows(a, begin, end, TESS_F32, true, false);
     else
-        norm_rows(a, begin, end, TESS_BF16, true);
+        norm_rows(a, begin, end, TESS_BF16, true, false);
 }
 
 tess_status VEC_NAME(rmsnorm_forward)(tess_stream *s, const tess_norm_args *a)

@@ -4,6 +4,7 @@
 
 #include "device/cpu/stream_copy.h"
 #include "device/cpu/vec_rows.h"
+#include "device/vmath.h"
 
 TESS_INLINE void add_part(const void *context, int64_t i, int64_t n)
 {
@@ -11,16 +12,20 @@ TESS_INLINE void add_part(const void *context, int64_t i, int64_t n)
     p_ahead(a->a, i, a->dtype);
     p_ahead(a->b, i, a->dtype);
     p_ahead(a->y, i, a->dtype);
-    p_put(a->y, i, p_add(p_get(a->a, i, n, a->dtype), p_get(a->b, i, n, a->dtype)), n, a->dtype);
+    const pair factor = {v_set(a->factor), v_set(a->factor)};
+    p_put(a->y, i, p_fma(p_get(a->a, i, n, a->dtype), factor, p_get(a->b, i, n, a->dtype)), n, a->dtype);
 }
 
 static void add_loop(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
-    tess_add_args a = *(const tess_add_args *)context;
-    if (a.dtype == TESS_F32)
-        row_pairs(add_part, &(tess_add_args){.a = a.a, .b = a.b, .y = a.y, .dtype = TESS_F32}, begin, end);
-    else
-        row_pairs(add_part, &(tess_add_args){.a = a.a, .b = a.b, .y = a.y, .dtype = TESS_BF16}, begin, end);
+    const tess_add_args *of = context;
+    tess_add_args a = {.a = of->a, .b = of->b, .y = of->y, .factor = tess_factor_of(of->factor), .dtype = TESS_F32};
+    if (of->dtype == TESS_F32) {
+        row_pairs(add_part, &a, begin, end);
+    } else {
+        a.dtype = TESS_BF16;
+        row_pairs(add_part, &a, begin, end);
+    }
 }
 
 tess_status VEC_NAME(add)(tess_stream *s, const tess_add_args *a)
@@ -37,10 +42,21 @@ TESS_INLINE void scale_part(const void *context, int64_t i, int64_t n)
     p_put(m->y, i, p_scale(p_get(m->x, i, n, m->dtype), m->factor), n, m->dtype);
 }
 
+TESS_INLINE void soft_cap_part(const void *context, int64_t i, int64_t n)
+{
+    const tess_scale_args *m = context;
+    pair x = p_scale(p_get(m->x, i, n, m->dtype), m->factor);
+    x.a = v_soft_cap(x.a, m->soft_cap, 1 / m->soft_cap);
+    x.b = v_soft_cap(x.b, m->soft_cap, 1 / m->soft_cap);
+    p_put(m->y, i, x, n, m->dtype);
+}
+
 static void scale_loop(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     tess_scale_args m = *(const tess_scale_args *)context;
-    if (m.dtype == TESS_F32)
+    if (m.soft_cap != 0)
+        row_pairs(soft_cap_part, &m, begin, end);
+    else if (m.dtype == TESS_F32)
         row_pairs(scale_part, &(tess_scale_args){.x = m.x, .factor = m.factor, .y = m.y, .dtype = TESS_F32}, begin,
                   end);
     else

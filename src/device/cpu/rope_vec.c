@@ -14,6 +14,24 @@ TESS_INLINE void rope_heads(const tess_rope_args *a, int64_t row, int64_t angle,
     }
 }
 
+/* Rotates pairs i .. i+n of neighbours, 0 < n <= 16. bf16 loads already separate even and odd channels. */
+TESS_INLINE void rope_neighbours(const tess_rope_args *a, int64_t row, int64_t angle, int64_t i, int64_t n,
+                                 tess_dtype dtype)
+{
+    vec c = v_load(a->cos_table + angle + i, n), s = v_load(a->sin_table + angle + i, n);
+    s = v_mul(s, v_set(a->inverse ? -1.0f : 1.0f));
+    for (int64_t at = row + 2 * i; at < row + a->n_heads * a->D; at += a->D) {
+        pair x = p_get(a->x, at, 2 * n, dtype), y;
+        if (dtype == TESS_F32)
+            v_split(x.a, x.b, &x.a, &x.b);
+        y.a = v_sub(v_mul(x.a, c), v_mul(x.b, s));
+        y.b = v_add(v_mul(x.b, c), v_mul(x.a, s));
+        if (dtype == TESS_F32)
+            v_join(y.a, y.b, &y.a, &y.b);
+        p_put(a->x, at, y, 2 * n, dtype);
+    }
+}
+
 TESS_INLINE void rope_rows(const tess_rope_args *context, int64_t begin, int64_t end, tess_dtype dtype)
 {
     /* This is a copy on the stack, so that the compiler knows that stores do not change it. */
@@ -21,6 +39,13 @@ TESS_INLINE void rope_rows(const tess_rope_args *context, int64_t begin, int64_t
     const int64_t half = a.R / 2;
     for (int64_t t = begin; t < end; t++) {
         int64_t row = t * a.stride, angle = a.pos[t] * half, i = 0;
+        if (a.interleaved) {
+            for (; i + 16 <= half; i += 16)
+                rope_neighbours(&a, row, angle, i, 16, dtype);
+            if (i < half)
+                rope_neighbours(&a, row, angle, i, half - i, dtype);
+            continue;
+        }
         for (; i + TESS_PAIR <= half; i += TESS_PAIR)
             rope_heads(&a, row, angle, i, TESS_PAIR, dtype);
         if (i < half)

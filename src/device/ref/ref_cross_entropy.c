@@ -1,10 +1,11 @@
-/* Cross-entropy of a row, the definition: nll = log sum exp(x / t) - x[target] / t, the entropy, and the gradient p -
- * onehot(target). */
+/* Cross-entropy of a row, the definition: nll = log sum exp(z / t) - z[target] / t, the entropy, and the gradient p -
+ * onehot(target) times dz/dx, where z are the logits x, scaled and soft-capped. */
 #include <math.h>
 #include <string.h>
 
 #include "device/ref/ref_impl.h"
 #include "device/ref/vec_ref.h"
+#include "device/stream_impl.h"
 #include "device/vmath.h"
 
 /* Sums over a chunk. Exponentials are relative to the chunk's own largest element. */
@@ -68,10 +69,16 @@ static ref_softmax_sums sum_row(const float *x, int64_t V, float inv_temperature
  * largest. */
 typedef struct ref_softmax_gradient {
     const float *x;
-    float largest, inverse, mean; /* inverse: 1 / sum of e */
-    float inv_temperature;
-    float weight, dentropy; /* -g / T and h / T */
+    float largest, inverse, mean;       /* inverse: 1 / sum of e */
+    float inv_temperature, inverse_cap; /* inverse_cap: 1 / soft cap, or 0 */
+    float weight, dentropy;             /* -g / T and h / T, each times the logits' factor */
 } ref_softmax_gradient;
+
+/* Returns the soft cap's derivative; 1 without a cap. */
+static float slope_at(const ref_softmax_gradient *g, int64_t i)
+{
+    return g->inverse_cap != 0 ? v_soft_cap_slope(g->x[i], g->inverse_cap) : 1;
+}
 
 /* Writes p (weight - dentropy (d - mean)), with p computed relative to the chunk's own largest. Without `dentropy` it
  * takes fewer roundings. */
@@ -82,7 +89,7 @@ static void write_gradient(const ref_softmax_gradient *g, int64_t V, void *dlogi
         float chunk_largest = largest_of(g->x + begin, end - begin);
         float scale = v_exp((chunk_largest - g->largest) * g->inv_temperature) * g->inverse;
         for (int64_t i = begin; i < end; i++) {
-            float e = v_exp((g->x[i] - base_of(chunk_largest)) * g->inv_temperature);
+            float e = v_exp((g->x[i] - base_of(chunk_largest)) * g->inv_temperature) * slope_at(g, i);
             float d = (g->x[i] - g->largest) * g->inv_temperature;
             if (g->dentropy == 0)
                 ref_put(dlogits, at + i, e * (scale * g->weight), dtype);
@@ -98,9 +105,16 @@ static float gradient_at_target(const ref_softmax_gradient *g, float d)
     return g->dentropy == 0 || p == 0 ? gradient : fmaf(-g->dentropy, p * (d - g->mean), gradient);
 }
 
-static void cross_entropy_row(const tess_cross_entropy *a, int64_t r, float *logprob, float *entropy)
+/* z: (V) work space */
+static void cross_entropy_row(const tess_cross_entropy *a, int64_t r, float *z, float *logprob, float *entropy)
 {
-    const float *x = a->logits + r * a->ld;
+    const float *logits = a->logits + r * a->ld, *x = logits, factor = tess_factor_of(a->factor);
+    const float inverse_cap = a->soft_cap != 0 ? 1 / a->soft_cap : 0;
+    for (int64_t i = 0; tess_bends_logits(a) && i < a->V; i++) {
+        z[i] = factor * logits[i];
+        z[i] = a->soft_cap != 0 ? v_soft_cap(z[i], a->soft_cap, inverse_cap) : z[i];
+        x = z;
+    }
     ref_softmax_sums sums = sum_row(x, a->V, a->inv_temperature);
     float log_sum = v_log((float)sums.e), mean = (float)(sums.ex / sums.e);
     float at_target = (x[a->targets[r]] - sums.largest) * a->inv_temperature;
@@ -114,20 +128,24 @@ static void cross_entropy_row(const tess_cross_entropy *a, int64_t r, float *log
         .inverse = 1.0f / (float)sums.e,
         .mean = mean,
         .inv_temperature = a->inv_temperature,
-        .weight = (a->dlogprob != NULL ? -a->dlogprob[r] : 1.0f) * a->inv_temperature,
-        .dentropy = a->dentropy != NULL ? a->dentropy[r] * a->inv_temperature : 0,
+        .inverse_cap = inverse_cap,
+        .weight = (a->dlogprob != NULL ? -a->dlogprob[r] : 1.0f) * a->inv_temperature * factor,
+        .dentropy = a->dentropy != NULL ? a->dentropy[r] * a->inv_temperature * factor : 0,
     };
     write_gradient(&g, a->V, a->dlogits, r * a->ldd, a->dtype);
-    ref_put(a->dlogits, r * a->ldd + a->targets[r], gradient_at_target(&g, at_target), a->dtype);
+    ref_put(a->dlogits, r * a->ldd + a->targets[r], gradient_at_target(&g, at_target) * slope_at(&g, a->targets[r]),
+            a->dtype);
 }
 
-tess_status tess_ref_cross_entropy(TESS_UNUSED tess_stream *s, const tess_cross_entropy *a)
+tess_status tess_ref_cross_entropy(tess_stream *s, const tess_cross_entropy *a)
 {
+    void *z;
     TESS_TRY(tess_check_cross_entropy(a));
+    TESS_TRY(tess_stream_scratch(s, (size_t)a->V * sizeof(float), &z));
     for (int64_t r = 0; r < a->n; r++) {
         float logprob = 0, entropy = 0;
         if (a->targets[r] >= 0)
-            cross_entropy_row(a, r, &logprob, &entropy);
+            cross_entropy_row(a, r, z, &logprob, &entropy);
         else if (a->dlogits != NULL)
             memset((char *)a->dlogits + (size_t)(r * a->ldd) * tess_dtype_size(a->dtype), 0,
                    (size_t)a->V * tess_dtype_size(a->dtype));

@@ -28,7 +28,9 @@ static const void *add_residual(const tess_norm_args *a)
     if (a->residual == NULL)
         return a->x;
     for (int64_t i = 0; i < a->T * a->C; i++)
-        ref_put(a->h_out, i, ref_get(a->x, i, a->dtype) + ref_get(a->residual, i, a->dtype), a->dtype);
+        ref_put(a->h_out, i,
+                fmaf(tess_factor_of(a->factor), ref_get(a->x, i, a->dtype), ref_get(a->residual, i, a->dtype)),
+                a->dtype);
     return a->h_out;
 }
 
@@ -40,8 +42,8 @@ tess_status tess_ref_rmsnorm_forward(TESS_UNUSED tess_stream *s, const tess_norm
         int64_t row = t * a->C;
         float rstd = rstd_of_row(a, h, row, 0.0f);
         for (int64_t i = 0; i < a->C; i++) {
-            float normed = ref_round(ref_get(h, row + i, a->dtype) * rstd, a->dtype);
-            ref_put(a->y, row + i, normed * ref_get(a->w, i, a->dtype), a->dtype);
+            float normed = ref_get(h, row + i, a->dtype) * rstd, w = ref_get(a->w, i, a->dtype);
+            ref_put(a->y, row + i, a->one_plus_w ? normed * (1 + w) : ref_round(normed, a->dtype) * w, a->dtype);
         }
         if (a->rstd != NULL)
             a->rstd[t] = rstd;
@@ -92,6 +94,13 @@ static void sum_columns(const tess_norm_grad_args *g)
     }
 }
 
+/* Returns dy w, or dy (1 + w). */
+static float scaled_gradient(const tess_norm_grad_args *g, int64_t row, int64_t i)
+{
+    float w = ref_get(g->w, i, g->dtype);
+    return ref_get(g->dy, row + i, g->dtype) * (g->one_plus_w ? 1 + w : w);
+}
+
 /* dx = (g - mean(g) - xhat mean(g xhat)) rstd + dresidual with g = dy w; RMSNorm has no mean(g). */
 static void row_backward(const tess_norm_grad_args *g, int64_t t)
 {
@@ -99,7 +108,7 @@ static void row_backward(const tess_norm_grad_args *g, int64_t t)
     float mean = g->mean != NULL ? g->mean[t] : 0.0f, rstd = g->rstd[t];
     int64_t row = t * g->C;
     for (int64_t i = 0; i < g->C; i++) {
-        float dh = ref_get(g->dy, row + i, g->dtype) * ref_get(g->w, i, g->dtype);
+        float dh = scaled_gradient(g, row, i);
         float xhat = (ref_get(g->h, row + i, g->dtype) - mean) * rstd;
         along_xhat[i % TESS_ROW_LANES] = fmaf(dh, xhat, along_xhat[i % TESS_ROW_LANES]);
         along_one[i % TESS_ROW_LANES] += dh;
@@ -107,12 +116,14 @@ static void row_backward(const tess_norm_grad_args *g, int64_t t)
     float mean_xhat = ref_fold(along_xhat) / (float)g->C;
     float mean_one = g->mean != NULL ? ref_fold(along_one) / (float)g->C : 0.0f;
     for (int64_t i = 0; i < g->C; i++) {
-        float dh = ref_get(g->dy, row + i, g->dtype) * ref_get(g->w, i, g->dtype);
+        float dh = scaled_gradient(g, row, i);
         float xhat = (ref_get(g->h, row + i, g->dtype) - mean) * rstd;
         float dx = (dh - mean_one - xhat * mean_xhat) * rstd;
         if (g->dresidual != NULL)
             dx += ref_get(g->dresidual, row + i, g->dtype);
         ref_put(g->dx, row + i, dx, g->dtype);
+        if (g->dbranch != NULL)
+            ref_put(g->dbranch, row + i, tess_factor_of(g->factor) * dx, g->dtype);
     }
 }
 
@@ -136,6 +147,8 @@ tess_status tess_ref_rmsnorm_backward(TESS_UNUSED tess_stream *s, const tess_nor
 tess_status tess_ref_layernorm_backward(TESS_UNUSED tess_stream *s, const tess_norm_grad_args *a)
 {
     TESS_TRY(tess_check_dtype("layernorm backward", a->dtype));
-    backward(a);
+    tess_norm_grad_args g = *a;
+    g.one_plus_w = false;
+    backward(&g);
     return TESS_OK;
 }

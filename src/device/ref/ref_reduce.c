@@ -2,20 +2,28 @@
 #include <math.h>
 
 #include "device/ref/ref_impl.h"
+#include "device/ref/vec_ref.h"
+#include "device/vmath.h"
 
 tess_status tess_ref_add(TESS_UNUSED tess_stream *s, const tess_add_args *a)
 {
     TESS_TRY(tess_check_dtype("add", a->dtype));
     for (int64_t i = 0; i < a->n; i++)
-        ref_put(a->y, i, ref_get(a->a, i, a->dtype) + ref_get(a->b, i, a->dtype), a->dtype);
+        ref_put(a->y, i, fmaf(tess_factor_of(a->factor), ref_get(a->a, i, a->dtype), ref_get(a->b, i, a->dtype)),
+                a->dtype);
     return TESS_OK;
+}
+
+static float soft_capped(float x, float soft_cap)
+{
+    return soft_cap != 0 ? v_soft_cap(x, soft_cap, 1 / soft_cap) : x;
 }
 
 tess_status tess_ref_scale(TESS_UNUSED tess_stream *s, const tess_scale_args *a)
 {
     TESS_TRY(tess_check_dtype("scale", a->dtype));
     for (int64_t i = 0; i < a->n; i++)
-        ref_put(a->y, i, a->factor * ref_get(a->x, i, a->dtype), a->dtype);
+        ref_put(a->y, i, soft_capped(a->factor * ref_get(a->x, i, a->dtype), a->soft_cap), a->dtype);
     return TESS_OK;
 }
 

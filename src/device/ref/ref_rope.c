@@ -1,5 +1,5 @@
-/* Rotary position embedding, the definition. For each i below half a head, (x, y) = (x[i], x[half + i]) becomes (x c -
- * y d, y c + x d), where c and d are the cosine and sine for pos[t] and i. */
+/* Rotary position embedding, the definition. Pair i of a head, (x, y) = (x[i], x[half + i]) or (x[2 i], x[2 i + 1]),
+ * becomes (x c - y d, y c + x d), where c and d are the cosine and sine for pos[t] and i. */
 #include "device/ref/ref_impl.h"
 
 tess_status tess_ref_rope(TESS_UNUSED tess_stream *s, const tess_rope_args *a)
@@ -10,10 +10,11 @@ tess_status tess_ref_rope(TESS_UNUSED tess_stream *s, const tess_rope_args *a)
         const float *cosines = a->cos_table + a->pos[t] * half, *sines = a->sin_table + a->pos[t] * half;
         for (int64_t head = t * a->stride; head < t * a->stride + a->n_heads * a->D; head += a->D) {
             for (int64_t i = 0; i < half; i++) {
-                float x = ref_get(a->x, head + i, a->dtype), y = ref_get(a->x, head + half + i, a->dtype);
+                int64_t first = head + (a->interleaved ? 2 * i : i), second = first + (a->interleaved ? 1 : half);
+                float x = ref_get(a->x, first, a->dtype), y = ref_get(a->x, second, a->dtype);
                 float c = cosines[i], d = a->inverse ? -sines[i] : sines[i];
-                ref_put(a->x, head + i, x * c - y * d, a->dtype);
-                ref_put(a->x, head + half + i, y * c + x * d, a->dtype);
+                ref_put(a->x, first, x * c - y * d, a->dtype);
+                ref_put(a->x, second, y * c + x * d, a->dtype);
             }
         }
     }

@@ -61,10 +61,27 @@ static __device__ float fold_group(float mine, float *room)
     return cuda_fold(mine, WARP / 2);
 }
 
+/* Returns a logit as the softmax takes it. */
+static __device__ inline float bent(const tess_cross_entropy &a, float x)
+{
+    if (!tess_bends_logits(&a))
+        return x;
+    x *= tess_factor_of(a.factor);
+    return a.soft_cap != 0 ? v_soft_cap(x, a.soft_cap, 1 / a.soft_cap) : x;
+}
+
+/* Returns the soft cap's derivative at the bent logit z; 1 without a cap. */
+static __device__ inline float slope_at(const tess_cross_entropy &a, float z)
+{
+    return a.soft_cap != 0 ? v_soft_cap_slope(z, 1 / a.soft_cap) : 1;
+}
+
 /* Each group sums a chunk. Groups beyond the last chunk have no logits. */
-static __device__ void sum_chunks(const float *x, int64_t V, float inv_temperature, softmax_chunk *chunks)
+static __device__ void sum_chunks(const tess_cross_entropy &a, const float *x, softmax_chunk *chunks)
 {
     __shared__ float room[THREADS];
+    const int64_t V = a.V;
+    const float inv_temperature = a.inv_temperature;
     int64_t n_chunks = (V + TESS_SOFTMAX_CHUNK - 1) / TESS_SOFTMAX_CHUNK;
     unsigned lane = threadIdx.x % LANES;
     for (int64_t round = 0; round < n_chunks; round += GROUPS) {
@@ -72,7 +89,7 @@ static __device__ void sum_chunks(const float *x, int64_t V, float inv_temperatu
         float own[OWN], largest = -INFINITY, e_sum = 0, ex_sum = 0;
         TESS_CUDA_UNROLL
         for (int i = 0; i < OWN; i++) {
-            own[i] = begin + i * LANES < V ? x[begin + i * LANES] : -INFINITY;
+            own[i] = begin + i * LANES < V ? bent(a, x[begin + i * LANES]) : -INFINITY;
             largest = v_max(largest, own[i]);
         }
         largest = largest_of_group(largest, room);
@@ -126,17 +143,19 @@ static __device__ float gradient_at_target(const softmax_row &row, float weight,
 /* dx may be x's memory. The writes of a chunk cover logits of the same chunk and of earlier ones, so the whole chunk is
  * read before any of it is written. */
 template <typename E>
-static __device__ void write_gradient(const float *x, int64_t V, float inv_temperature, const softmax_chunk *chunks,
+static __device__ void write_gradient(const tess_cross_entropy &a, const float *x, const softmax_chunk *chunks,
                                       const softmax_row &row, float weight, float dentropy, E *dx)
 {
+    const int64_t V = a.V;
+    const float inv_temperature = a.inv_temperature;
     for (int64_t chunk = 0, begin = 0; begin < V; chunk++, begin += TESS_SOFTMAX_CHUNK) {
         float chunk_largest = chunks[chunk].largest, gradient[SHARE];
         float scale = v_exp((chunk_largest - row.largest) * inv_temperature) * row.inverse;
         TESS_CUDA_UNROLL
         for (int k = 0; k < SHARE; k++) {
             int64_t i = begin + k * THREADS + threadIdx.x;
-            float own = i < V ? x[i] : 0;
-            float e = v_exp((own - base_of(chunk_largest)) * inv_temperature);
+            float own = i < V ? bent(a, x[i]) : 0;
+            float e = v_exp((own - base_of(chunk_largest)) * inv_temperature) * slope_at(a, own);
             float d = (own - row.largest) * inv_temperature;
             if (dentropy == 0)
                 gradient[k] = e * (scale * weight);
@@ -161,9 +180,9 @@ template <typename E> static __global__ void cross_entropy_kernel(tess_cross_ent
     int32_t target = a.targets[r];
     float logprob = 0, entropy = 0;
     if (target >= 0) {
-        sum_chunks(x, a.V, a.inv_temperature, chunks);
+        sum_chunks(a, x, chunks);
         if (threadIdx.x == 0)
-            row = join_chunks(chunks, n_chunks, a.inv_temperature, x[target], &logprob, &entropy);
+            row = join_chunks(chunks, n_chunks, a.inv_temperature, bent(a, x[target]), &logprob, &entropy);
         __syncthreads();
     }
     if (threadIdx.x == 0 && a.logprob != NULL)
@@ -177,12 +196,13 @@ template <typename E> static __global__ void cross_entropy_kernel(tess_cross_ent
             cuda_store(&dx[i], 0.0f);
         return;
     }
-    float weight = (a.dlogprob != NULL ? -a.dlogprob[r] : 1.0f) * a.inv_temperature;
-    float dentropy = a.dentropy != NULL ? a.dentropy[r] * a.inv_temperature : 0;
-    write_gradient(x, a.V, a.inv_temperature, chunks, row, weight, dentropy, dx);
+    float factor = tess_factor_of(a.factor), slope = slope_at(a, bent(a, x[target]));
+    float weight = (a.dlogprob != NULL ? -a.dlogprob[r] : 1.0f) * a.inv_temperature * factor;
+    float dentropy = a.dentropy != NULL ? a.dentropy[r] * a.inv_temperature * factor : 0;
+    write_gradient(a, x, chunks, row, weight, dentropy, dx);
     __syncthreads();
     if (threadIdx.x == 0)
-        cuda_store(&dx[target], gradient_at_target(row, weight, dentropy));
+        cuda_store(&dx[target], gradient_at_target(row, weight, dentropy) * slope);
 }
 
 static tess_status cross_entropy(tess_stream *s, const tess_cross_entropy *a)

@@ -97,7 +97,8 @@ template <typename E> static __global__ void rope_kernel(tess_rope_args a)
         cuda_division by_pair = cuda_divide(i, half), by_head = cuda_divide(by_pair.quotient, a.n_heads);
         int64_t pair = by_pair.rest, head = by_head.rest, t = by_head.quotient;
         int64_t angle = a.pos[t] * half + pair;
-        E *x = (E *)a.x + t * a.stride + head * a.D + pair, *y = x + half;
+        E *x = (E *)a.x + t * a.stride + head * a.D + (a.interleaved ? 2 * pair : pair);
+        E *y = x + (a.interleaved ? 1 : half);
         float p = cuda_load(x), q = cuda_load(y), c = a.cos_table[angle];
         float d = a.inverse ? -a.sin_table[angle] : a.sin_table[angle];
         cuda_store(x, p * c - q * d);
@@ -118,7 +119,8 @@ static tess_status rope(tess_stream *s, const tess_rope_args *a)
 template <typename E> static __global__ void add_kernel(tess_add_args a)
 {
     TESS_CUDA_EACH(i, a.n)
-    cuda_store((E *)a.y + i, cuda_load((const E *)a.a + i) + cuda_load((const E *)a.b + i));
+    cuda_store((E *)a.y + i,
+               fmaf(tess_factor_of(a.factor), cuda_load((const E *)a.a + i), cuda_load((const E *)a.b + i)));
 }
 
 static tess_status add(tess_stream *s, const tess_add_args *a)
@@ -133,7 +135,10 @@ static tess_status add(tess_stream *s, const tess_add_args *a)
 template <typename E> static __global__ void scale_kernel(tess_scale_args a)
 {
     TESS_CUDA_EACH(i, a.n)
-    cuda_store((E *)a.y + i, a.factor * cuda_load((const E *)a.x + i));
+    {
+        const float x = a.factor * cuda_load((const E *)a.x + i);
+        cuda_store((E *)a.y + i, a.soft_cap != 0 ? v_soft_cap(x, a.soft_cap, 1 / a.soft_cap) : x);
+    }
 }
 
 static tess_status scale(tess_stream *s, const tess_scale_args *a)

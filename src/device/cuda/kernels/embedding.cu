@@ -1,5 +1,7 @@
 /* The embedding. The backward pass adds the rows of a token's gradient with t ascending: tokens are sorted by id,
  * stably, and each block of threads adds the rows of one id. */
+#include <math.h>
+
 #include "device/cuda/cuda_rows.h"
 #include "device/cuda/cuda_types.h"
 
@@ -7,13 +9,16 @@ enum { THREADS = 256 };
 
 template <typename E> static __global__ void lookup_kernel(tess_embedding_args a)
 {
+    const float factor = tess_factor_of(a.factor);
     TESS_CUDA_EACH(i, a.T * a.C)
     {
         cuda_division token = cuda_divide(i, a.C);
         int64_t t = token.quotient, c = token.rest;
         float value = cuda_load((const E *)a.table + a.ids[t] * a.C + c);
         if (a.positions != NULL)
-            value += cuda_load((const E *)a.positions + a.pos[t] * a.C + c);
+            value = fmaf(factor, value, cuda_load((const E *)a.positions + a.pos[t] * a.C + c));
+        else
+            value *= factor;
         cuda_store((E *)a.out + i, value);
     }
 }
@@ -99,12 +104,13 @@ static __global__ void sort_tokens_kernel(token_order o)
 template <typename E> static __global__ void add_tokens_kernel(token_order o)
 {
     const int64_t C = o.a.C;
+    const float factor = tess_factor_of(o.a.factor);
     for (int64_t r = blockIdx.x; r < o.a.rows; r += gridDim.x) {
         int32_t begin = r > 0 ? o.end[r - 1] : 0, end = o.end[r];
         for (int64_t c = threadIdx.x; c < C && (begin < end || !o.a.accumulate); c += blockDim.x) {
             float sum = o.a.accumulate ? o.a.dtable[r * C + c] : 0.0f;
             for (int32_t i = begin; i < end; i++)
-                sum += cuda_load((const E *)o.a.dout + o.sorted[i] * C + c);
+                sum = fmaf(factor, cuda_load((const E *)o.a.dout + o.sorted[i] * C + c), sum);
             o.a.dtable[r * C + c] = sum;
         }
     }

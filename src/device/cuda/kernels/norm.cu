@@ -38,7 +38,8 @@ template <typename E> static __device__ float rstd_of_row(const E *h, int64_t C,
     return 1.0f / sqrtf(fold_row(low, high) / (float)C + eps);
 }
 
-/* Writes x + residual to h_out, and returns the row to normalize. A thread later reads only what it wrote itself. */
+/* Writes factor * x + residual to h_out, and returns the row to normalize. A thread later reads only what it wrote
+ * itself. */
 template <typename E> static __device__ const E *add_residual(const tess_norm_args &a, int64_t row)
 {
     const E *x = (const E *)a.x + row;
@@ -47,7 +48,7 @@ template <typename E> static __device__ const E *add_residual(const tess_norm_ar
     const E *residual = (const E *)a.residual + row;
     E *h = (E *)a.h_out + row;
     for (int64_t i = threadIdx.x % WARP; i < a.C; i += WARP)
-        cuda_store(&h[i], cuda_load(&x[i]) + cuda_load(&residual[i]));
+        cuda_store(&h[i], fmaf(tess_factor_of(a.factor), cuda_load(&x[i]), cuda_load(&residual[i])));
     return h;
 }
 
@@ -61,7 +62,7 @@ template <typename E> static __global__ void norm_forward_kernel(tess_norm_args 
     float mean = layer ? mean_of_row(h, a.C) : 0.0f, rstd = rstd_of_row(h, a.C, mean, a.eps);
     for (int64_t i = threadIdx.x % WARP; i < a.C; i += WARP) {
         float x = cuda_load(&h[i]), w = cuda_load((const E *)a.w + i);
-        float y = layer ? (x - mean) * rstd * w : cuda_round<E>(x * rstd) * w;
+        float y = layer ? (x - mean) * rstd * w : a.one_plus_w ? x * rstd * (1 + w) : cuda_round<E>(x * rstd) * w;
         cuda_store((E *)a.y + row + i, b != NULL ? y + cuda_load(&b[i]) : y);
     }
     if (threadIdx.x % WARP == 0 && a.mean != NULL)
@@ -130,6 +131,12 @@ static __global__ void column_sums_kernel(tess_norm_grad_args a, const float *pa
         a.db[c] = db;
 }
 
+/* Returns dy w, or dy (1 + w). */
+static __device__ inline float scaled_gradient(float dy, float w, bool one_plus_w)
+{
+    return dy * (one_plus_w ? 1 + w : w);
+}
+
 template <typename E> static __global__ void norm_backward_kernel(tess_norm_grad_args a)
 {
     int64_t t = (int64_t)blockIdx.x * ROWS + threadIdx.x / WARP, row = t * a.C;
@@ -143,7 +150,7 @@ template <typename E> static __global__ void norm_backward_kernel(tess_norm_grad
             int64_t i = begin + half * WARP;
             if (i >= a.C)
                 continue;
-            float dh = cuda_load(&dy[i]) * cuda_load(&w[i]);
+            float dh = scaled_gradient(cuda_load(&dy[i]), cuda_load(&w[i]), a.one_plus_w);
             float xhat = (cuda_load(&h[i]) - mean) * rstd;
             xhat_sums[half] = fmaf(dh, xhat, xhat_sums[half]);
             one_sums[half] += dh;
@@ -151,12 +158,14 @@ template <typename E> static __global__ void norm_backward_kernel(tess_norm_grad
     float mean_xhat = fold_row(xhat_sums[0], xhat_sums[1]) / (float)a.C;
     float mean_one = fold_row(one_sums[0], one_sums[1]) / (float)a.C;
     for (int64_t i = threadIdx.x % WARP; i < a.C; i += WARP) {
-        float dh = cuda_load(&dy[i]) * cuda_load(&w[i]);
+        float dh = scaled_gradient(cuda_load(&dy[i]), cuda_load(&w[i]), a.one_plus_w);
         float xhat = (cuda_load(&h[i]) - mean) * rstd;
         float dx = (dh - (a.mean != NULL ? mean_one : 0.0f) - xhat * mean_xhat) * rstd;
         if (a.dresidual != NULL)
             dx += cuda_load((const E *)a.dresidual + row + i);
         cuda_store((E *)a.dx + row + i, dx);
+        if (a.dbranch != NULL)
+            cuda_store((E *)a.dbranch + row + i, tess_factor_of(a.factor) * dx);
     }
 }
 
@@ -188,8 +197,10 @@ static tess_status rmsnorm_backward(tess_stream *s, const tess_norm_grad_args *a
 
 static tess_status layernorm_backward(tess_stream *s, const tess_norm_grad_args *a)
 {
+    tess_norm_grad_args own = *a;
+    own.one_plus_w = false;
     TESS_TRY(tess_check_dtype("layernorm backward", a->dtype));
-    return launch_backward(s, a);
+    return launch_backward(s, &own);
 }
 
 void tess_kernels_cuda_norm(tess_kernels *k)
