@@ -82,6 +82,21 @@ typedef struct tess_gemm_fused {
  * rows of C in the backward pass. */
 size_t tess_gemm_fused_work(int64_t m, int64_t n, bool terms, tess_then then, tess_dtype c_dtype);
 
+/* Products that are computed as one job: the threads share the tiles of all of them. Each product has the bits of
+ * `gemm` (without terms and `then`) or `gemm_fused` for it alone, so neither the other products nor their number
+ * matter. Products may have no rows or no k, and may differ in every size. No result may overlap another product's
+ * result or operands.
+ *
+ * Experts of a layer: forward and for the gradient of the input, products differ in m; for the gradient of the weight
+ * they differ in k. */
+typedef struct tess_gemm_grouped {
+    const tess_gemm_fused *products; /* descriptors; their `work` is ignored. `accumulate` as in `gemm` */
+    int64_t n_products;
+    tess_dtype ab_dtype; /* every product has it */
+    /* tess_gemm_fused_work bytes of one product that has all rows together (m) and the largest n, aligned to 64 */
+    void *work;
+} tess_gemm_grouped;
+
 /* One sequence of a batch. Queries q_begin .. q_begin+q_len of the batch's rows see keys 0 .. k_len of k/v. Query i has
  * key position k_len - q_len + i (causal, aligned at the end). In training k_len == q_len, and k/v point to the
  * sequence's first row. In generation keys and values are in pages of a cache, TESS_ATTENTION_BLOCK rows each: key j is
@@ -466,6 +481,8 @@ typedef struct tess_row_sumsq_args {
          UPDATES(gate, MATRIX(g.m, g.n), LIKE(g.c_dtype)), UPDATES(up, MATRIX(g.m, g.n), LIKE(g.c_dtype)),             \
          WRITES(y, MATRIX(g.m, g.n), LIKE(g.c_dtype)), OPERAND(work, TESS_WORKS, BLOCK(1))),                           \
         (), DTYPE(g.ab_dtype), ITEMS(g.m), .work = work_of_gemm_fused)                                                 \
+    ROW(gemm_grouped, tess_gemm_grouped, REF, (OPERAND(work, TESS_WORKS, BLOCK(1))),                                   \
+        (), DTYPE(ab_dtype), LISTS(grouped_lists), .work = work_of_gemm_grouped)                                       \
     ROW(attention_forward, tess_attention, REF,                                                                        \
         (TOKENS(q, TESS_READS, , n_heads, .stride = AT(q_stride)),                                                     \
          TOKENS(out, TESS_WRITES, , n_heads, .stride = AT(out_stride)),                                                \

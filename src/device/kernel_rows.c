@@ -33,6 +33,33 @@ static void work_of_gemm_fused(const void *args, tess_kernel_work *work)
         work->bytes += (f->gate != NULL ? 4 : 2) * c + (f->y != NULL ? c : 0) - c;
 }
 
+static int64_t count_products(const void *args)
+{
+    return ((const tess_gemm_grouped *)args)->n_products;
+}
+
+static void work_of_gemm_grouped(const void *args, tess_kernel_work *work)
+{
+    const tess_gemm_grouped *x = args;
+    for (int64_t i = 0; i < x->n_products; i++)
+        work_of_gemm_fused(&x->products[i], work);
+}
+
+#define OF_PRODUCT(member, access)                   \
+    {                                                \
+        TESS_MEMBER(tess_gemm_fused, member), access \
+    }
+static const tess_operand_list grouped_lists[] = {{
+    .name = "products",
+    .at = TESS_MEMBER(tess_gemm_grouped, products),
+    .count = count_products,
+    .item_bytes = sizeof(tess_gemm_fused),
+    .pointers = {OF_PRODUCT(g.a, TESS_READS), OF_PRODUCT(g.b, TESS_READS), OF_PRODUCT(g.bias, TESS_READS),
+                 OF_PRODUCT(g.c, TESS_UPDATES), OF_PRODUCT(terms[0].a, TESS_READS), OF_PRODUCT(terms[0].b, TESS_READS),
+                 OF_PRODUCT(terms[1].a, TESS_READS), OF_PRODUCT(terms[1].b, TESS_READS), OF_PRODUCT(gate, TESS_UPDATES),
+                 OF_PRODUCT(up, TESS_UPDATES), OF_PRODUCT(y, TESS_WRITES)},
+}};
+
 static int64_t count_sequences(const void *args)
 {
     return ((const tess_attention *)args)->n_seqs;

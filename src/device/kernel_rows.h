@@ -18,7 +18,7 @@ typedef enum tess_kernel_row_id { TESS_KERNEL_ROWS(TESS_KERNEL_ROW_ID) TESS_KERN
 typedef uint16_t tess_member;
 #define TESS_MEMBER(type, name) ((tess_member)(offsetof(type, name) + 1))
 
-enum { TESS_SIZE_FACTORS = 3, TESS_ITEM_POINTERS = 4 };
+enum { TESS_SIZE_FACTORS = 3, TESS_ITEM_POINTERS = 11 };
 
 /* A size: the product of members of type int64_t and of `times`, divided by `over`. A 0 means 1. Without members the
  * size is `times`. */

@@ -63,7 +63,8 @@ const char *tess_cpu_features(char *text, size_t size);
 /* Fills k with the rows of `table`, extended to float16. k borrows `table`. */
 void tess_kernels_widen(const tess_kernels *table, tess_kernels *k);
 
-/* The reference of each row. That of gemm_fused is composed of the other rows of the stream's table. */
+/* The reference of each row. Those of gemm_fused and gemm_grouped are composed of the other rows of the stream's
+ * table. */
 #define TESS_KERNEL_REFERENCE(name, type, ...) tess_status tess_ref_##name(tess_stream *s, const type *args);
 TESS_KERNEL_ROWS(TESS_KERNEL_REFERENCE)
 #undef TESS_KERNEL_REFERENCE

@@ -229,6 +229,11 @@ static tess_status gemm_fused(tess_stream *s, TESS_UNUSED const tess_kernel_row 
     return tess_gemm_fused_by_rows(s, args);
 }
 
+static tess_status gemm_grouped(tess_stream *s, TESS_UNUSED const tess_kernel_row *row, const void *args)
+{
+    return tess_gemm_grouped_by_rows(s, args);
+}
+
 /* ---- Attention ---- */
 /* Widens the keys and values of all sequences, one after another, and describes them in seqs. */
 static tess_status widen_keys(const wide_call *c, int64_t columns, float *room, tess_attention_seq *seqs)
@@ -339,6 +344,7 @@ static tess_status call(tess_stream *s, tess_kernel_row_id id, const void *args)
     typedef tess_status (*way)(tess_stream * s, const tess_kernel_row *row, const void *args);
     static const way own_ways[TESS_KERNEL_ROW_COUNT] = {[TESS_ROW_gemm] = gemm,
                                                         [TESS_ROW_gemm_fused] = gemm_fused,
+                                                        [TESS_ROW_gemm_grouped] = gemm_grouped,
                                                         [TESS_ROW_attention_forward] = attention,
                                                         [TESS_ROW_attention_backward] = attention,
                                                         [TESS_ROW_rmsnorm_forward] = norm_forward,

@@ -65,6 +65,29 @@ static tess_status call_gemm_fused(tess_stream *s, const tess_kernels *k, void *
     return k->gemm_fused(s, &f);
 }
 
+static tess_status call_gemm_grouped(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
+{
+    const tess_gemm g = {.m = p->T,
+                         .n = p->C,
+                         .k = 19,
+                         .a = x[0],
+                         .lda = 19,
+                         .b = x[1],
+                         .ldb = p->C,
+                         .c = x[2],
+                         .ldc = p->C,
+                         .ab_dtype = p->dtype,
+                         .c_dtype = p->dtype};
+    tess_gemm_fused products[3] = {
+        {.g = g}, {.g = g, .then = TESS_THEN_ACT_BACKWARD, .gate = x[4], .up = x[5], .y = x[6]}, {.g = g}};
+    products[1].g.c = NULL;
+    products[2].g.m = 0;
+    tess_status status = k->gemm_grouped(
+        s, &(tess_gemm_grouped){.products = products, .n_products = 3, .ab_dtype = p->dtype, .work = x[BYTES]});
+    memset(products, 0xff, sizeof(products));
+    return status;
+}
+
 static tess_status call_attention(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
 {
     enum { H = 4, G = 2, D = 16 };
@@ -396,6 +419,7 @@ static tess_status call_find_not_finite(tess_stream *s, const tess_kernels *k, v
 static const far_row far_rows_tested[] = {
     {"gemm", call_gemm},
     {"gemm_fused", call_gemm_fused},
+    {"gemm_grouped", call_gemm_grouped},
     {"attention", call_attention},
     {"rmsnorm", call_rmsnorm},
     {"layernorm", call_layernorm},

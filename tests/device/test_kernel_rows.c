@@ -344,6 +344,26 @@ static void a_copy_of_a_product_moves_its_terms_and_what_follows(void)
     free(c.args);
 }
 
+static void a_copy_of_grouped_products_moves_what_each_points_to(void)
+{
+    const tess_gemm_fused f[] = {
+        {.g = {.m = 2, .a = at(0), .b = at(1), .c = at(2), .bias = at(3)}},
+        {.g = {.m = 3, .a = at(4), .b = at(5)}, .terms = {{.a = at(6), .b = at(7)}, {.a = at(8), .b = at(9)}}},
+        {.g = {.m = 0}, .gate = at(10), .up = at(11), .y = at(12)}};
+    const tess_gemm_grouped x = {.products = f, .n_products = COUNT(f), .ab_dtype = TESS_BF16, .work = at(13)};
+    copy c = copy_of(TESS_ROW_gemm_grouped, &x, ALIGNED(sizeof(x)) + ALIGNED(sizeof(f)));
+    const tess_gemm_grouped *got = c.args;
+    expect_list_at(&c, got->products, ALIGNED(sizeof(x)));
+    EXPECT(got->products[0].g.c == moved(at(2)) && got->products[0].g.bias == moved(at(3)));
+    EXPECT(got->products[1].terms[1].b == moved(at(9)) && got->products[1].g.c == NULL);
+    EXPECT(got->products[2].up == moved(at(11)) && got->products[2].g.m == 0 && got->work == moved(at(13)));
+    expect_moved(&c, at(7), TESS_READS);
+    expect_moved(&c, at(10), TESS_UPDATES);
+    expect_moved(&c, at(12), TESS_WRITES);
+    EXPECT_INT(c.n_moved, 14);
+    free(c.args);
+}
+
 static void a_copy_of_adamw_knows_the_memory_of_the_host(void)
 {
     const tess_adamw_update u = {.n = 3, .p = at(0), .m = at(1), .v = at(2), .g = at(3), .undo = at(4)};
@@ -378,6 +398,10 @@ static void products_read_their_factors_once(void)
     g.accumulate = false;
     tess_gemm_fused f = {.g = g, .n_terms = 1, .terms = {{.k = 2}}, .then = TESS_THEN_ACT, .gate = at(1)};
     expect_work(TESS_ROW_gemm_fused, &f, 2 * 3 * 5 * 9, 4 * (3 * 9 + 9 * 5) + 3 * 4 * 3 * 5); /* C, y, the gate */
+    const tess_gemm_fused products[] = {f, {.g = g}, f};
+    expect_work(TESS_ROW_gemm_grouped, &(tess_gemm_grouped){.products = products, .n_products = 3},
+                2 * 2 * 3 * 5 * 9 + 2 * 3 * 5 * 7,
+                2 * (4 * (3 * 9 + 9 * 5) + 3 * 4 * 3 * 5) + 4 * (3 * 7 + 7 * 5 + 3 * 5));
 }
 
 static void a_norm_reads_the_residual_and_writes_the_sum(void)
@@ -446,6 +470,7 @@ static const test_case cases[] = {
     CASE(a_copy_of_a_reduction_of_runs_holds_the_runs_too),
     CASE(a_copy_of_conversions_moves_both_ends_of_each_run),
     CASE(a_copy_of_a_product_moves_its_terms_and_what_follows),
+    CASE(a_copy_of_grouped_products_moves_what_each_points_to),
     CASE(a_copy_of_adamw_knows_the_memory_of_the_host),
     CASE(products_read_their_factors_once),
     CASE(a_norm_reads_the_residual_and_writes_the_sum),

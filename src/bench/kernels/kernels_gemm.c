@@ -112,6 +112,16 @@ static tess_gemm dw_of(const layer *l)
                        .c_dtype = TESS_F32};
 }
 
+static int64_t a_elements(const tess_gemm *g)
+{
+    return (g->trans_a ? g->k : g->m) * g->lda;
+}
+
+static int64_t b_elements(const tess_gemm *g)
+{
+    return (g->trans_b ? g->n : g->k) * g->ldb;
+}
+
 /* ---- One race ---- */
 
 typedef struct ours {
@@ -228,9 +238,9 @@ static tess_status run_layer(const kernels_bench *bench, const layer *l, directi
     if (!tess_bench_wanted(bench->options, name))
         return TESS_OK;
     g->ab_dtype = l->dtype;
-    tess_status status = kernels_bench_operand(bench, (g->trans_a ? g->k : g->m) * g->lda, g->ab_dtype, &x[0]);
+    tess_status status = kernels_bench_operand(bench, a_elements(g), g->ab_dtype, &x[0]);
     if (status == TESS_OK)
-        status = kernels_bench_operand(bench, (g->trans_b ? g->n : g->k) * g->ldb, g->ab_dtype, &x[1]);
+        status = kernels_bench_operand(bench, b_elements(g), g->ab_dtype, &x[1]);
     if (status == TESS_OK)
         status = kernels_bench_operand(bench, g->m * g->ldc, g->c_dtype, &x[2]);
     g->a = x[0];
@@ -268,6 +278,123 @@ static tess_status add_summary(const kernels_bench *bench, const summary *sums)
     return TESS_OK;
 }
 
+/* ---- Groups of products: the experts of a layer, each with the same number of tokens ---- */
+static const struct expert_layer {
+    int n_experts;
+    layer of; /* the layer of one expert */
+} expert_layers[] = {
+    {16, {TESS_BF16, "olmoe up", OUT_IN, TRAIN, 256, 2048, 1024, 2048, 0}},
+    {16, {TESS_BF16, "olmoe up", OUT_IN, TRAIN, 64, 2048, 1024, 2048, 0}},
+    {16, {TESS_BF16, "olmoe down", OUT_IN, TRAIN, 256, 1024, 2048, 1024, 0}},
+    {16, {TESS_BF16, "olmoe down", OUT_IN, TRAIN, 64, 1024, 2048, 1024, 0}},
+    {16, {TESS_BF16, "gpt-oss up", IN_OUT, TRAIN, 256, 2880, 2880, 2880, 0}},
+    {16, {TESS_BF16, "gpt-oss up", IN_OUT, TRAIN, 64, 2880, 2880, 2880, 0}},
+    {128, {TESS_BF16, "qwen3-moe up", OUT_IN, DECODE, 4, 2048, 768, 2048, 0}},
+    {16, {TESS_F32, "olmoe up", OUT_IN, TRAIN, 256, 2048, 1024, 2048, 0}},
+    {16, {TESS_F32, "olmoe up", OUT_IN, TRAIN, 64, 2048, 1024, 2048, 0}},
+    {4, {TESS_BF16, "tiny", OUT_IN, TRAIN_QUICK, 16, 64, 128, 64, 0}},
+};
+
+typedef struct expert_race {
+    tess_stream *stream;
+    tess_gemm g; /* the first expert's product */
+    tess_gemm_fused products[128];
+    int n_products;
+    ours dense; /* a product of equal flops, with one weight matrix */
+} expert_race;
+
+static tess_status run_grouped(void *self)
+{
+    expert_race *e = self;
+    return tess_stream_kernels(e->stream)->gemm_grouped(
+        e->stream,
+        &(tess_gemm_grouped){.products = e->products, .n_products = e->n_products, .ab_dtype = e->g.ab_dtype});
+}
+
+static tess_status run_apart(void *self)
+{
+    expert_race *e = self;
+    for (int i = 0; i < e->n_products; i++)
+        TESS_TRY(tess_stream_kernels(e->stream)->gemm(e->stream, &e->products[i].g));
+    return TESS_OK;
+}
+
+/* The experts' matrices follow each other. */
+static void add_experts(expert_race *e)
+{
+    const tess_gemm *g = &e->g;
+    size_t size = tess_dtype_size(g->ab_dtype), c_size = tess_dtype_size(g->c_dtype);
+    for (int i = 0; i < e->n_products; i++) {
+        tess_gemm *of = &e->products[i].g;
+        *of = *g;
+        of->a = (const char *)g->a + (size_t)(i * a_elements(g)) * size;
+        of->b = (const char *)g->b + (size_t)(i * b_elements(g)) * size;
+        of->c = (char *)g->c + (size_t)(i * g->m * g->ldc) * c_size;
+    }
+    e->dense = (ours){e->stream, *g};
+    *(g->trans_a ? &e->dense.g.k : &e->dense.g.m) *= e->n_products;
+}
+
+static tess_status add_expert_row(const kernels_bench *bench, const char *name, expert_race *e)
+{
+    tess_bench_race race = {.n_sides = 3,
+                            .side = {{run_grouped, e}, {run_ours, &e->dense}, {run_apart, e}},
+                            .rounds = bench->rounds,
+                            .budget_s = 4};
+    const tess_gemm *g = &e->g;
+    kernels_bench_limit(bench, g->ab_dtype == TESS_BF16 ? KERNELS_LIMIT_BF16 : KERNELS_LIMIT_F32, &race);
+    TESS_TRY_CTX(tess_bench_race_run(&race), "%s", name);
+    double flops = 2.0 * (double)g->m * (double)g->n * (double)g->k * e->n_products,
+           seconds = tess_bench_median(race.seconds[0], race.n_rounds);
+    const double values[] = {100 * tess_bench_race_share(&race, flops),
+                             flops / seconds / 1e9,
+                             seconds * 1e3,
+                             tess_bench_median_ratio(race.seconds[1], race.seconds[0], race.n_rounds),
+                             tess_bench_median_ratio(race.seconds[2], race.seconds[0], race.n_rounds),
+                             race.n_rounds};
+    return tess_bench_report_row(bench->report, name, values);
+}
+
+static tess_status run_experts(const kernels_bench *bench, const struct expert_layer *x, direction d)
+{
+    const layer *l = &x->of;
+    expert_race e = {.stream = bench->stream, .n_products = x->n_experts};
+    tess_gemm *g = &e.g;
+    char name[128];
+    void *memory[3] = {NULL};
+    *g = d == FORWARD ? forward_of(l) : d == DX ? dx_of(l) : dw_of(l);
+    g->ab_dtype = l->dtype;
+    snprintf(name, sizeof(name), "grouped %s %s %s %dx%lldx%lldx%lld", l->dtype == TESS_BF16 ? "bf16" : "fp32",
+             direction_names[d], l->name, x->n_experts, (long long)g->m, (long long)g->n, (long long)g->k);
+    if (!tess_bench_wanted(bench->options, name))
+        return TESS_OK;
+    tess_status status = kernels_bench_operand(bench, x->n_experts * a_elements(g), g->ab_dtype, &memory[0]);
+    if (status == TESS_OK)
+        status = kernels_bench_operand(bench, x->n_experts * b_elements(g), g->ab_dtype, &memory[1]);
+    if (status == TESS_OK)
+        status = kernels_bench_operand(bench, x->n_experts * g->m * g->ldc, g->c_dtype, &memory[2]);
+    g->a = memory[0];
+    g->b = memory[1];
+    g->c = memory[2];
+    add_experts(&e);
+    if (status == TESS_OK)
+        status = add_expert_row(bench, name, &e);
+    kernels_bench_release(bench, memory, 3);
+    return status;
+}
+
+static tess_status run_all_experts(const kernels_bench *bench)
+{
+    TESS_TRY(tess_bench_report_table(
+        bench->report, "grouped products experts x m x n x k, next to a dense one and to one after another",
+        ">limit[% peak], rate[GFLOP/s], time[ms], >dense[x], >apart[x], runs"));
+    for (size_t i = 0; i < sizeof(expert_layers) / sizeof(expert_layers[0]); i++)
+        for (direction d = FORWARD; d < (expert_layers[i].of.use == DECODE ? DX : N_DIRECTIONS); d++)
+            if (bench->options->common.quick == (expert_layers[i].of.use == TRAIN_QUICK))
+                TESS_TRY(run_experts(bench, &expert_layers[i], d));
+    return TESS_OK;
+}
+
 tess_status kernels_bench_gemm(const kernels_bench *bench)
 {
     summary sums[2] = {{.n = 0}, {.n = 0}}; /* one for fp32, one for bf16 */
@@ -279,5 +406,6 @@ tess_status kernels_bench_gemm(const kernels_bench *bench)
             if (!bench->options->common.quick || l->use == TRAIN_QUICK)
                 TESS_TRY(run_layer(bench, l, d, sums));
     }
-    return add_summary(bench, sums);
+    TESS_TRY(add_summary(bench, sums));
+    return run_all_experts(bench);
 }

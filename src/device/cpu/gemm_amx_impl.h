@@ -84,11 +84,15 @@ static inline uint32_t tess_gemm_columns(int64_t columns)
 /* Load the part of C's tile at (i, j), and of a bias from column j on, that exists. The rest is zero. */
 void tess_gemm_load_sums_amx(const tess_gemm *g, int64_t i, int64_t j, int64_t rows, int64_t columns, float *sums);
 void tess_gemm_load_bias_amx(const tess_gemm *g, int64_t j, int64_t columns, float *bias);
-/* Writes sums (m, 32) plus bias to the columns of C from j on. */
-void tess_gemm_store_rows_amx(const tess_gemm *g, int64_t j, int64_t columns, const float *sums);
+/* Writes sums (m, 32) plus bias to the columns of C from j on, or to the matrices of f unless it is NULL. */
+void tess_gemm_store_rows_amx(const tess_gemm *g, const tess_gemm_fused *f, int64_t j, int64_t columns,
+                              const float *sums);
 
 /* Products with m <= GEMM_FEW_ROWS and B stored (n,k). */
 tess_status tess_gemm_few_rows_amx(tess_stream *s, const tess_gemm *g);
+/* The same with what follows the product, on this thread, with work space of the bytes that the first returns. */
+size_t tess_gemm_few_rows_bytes_amx(const tess_gemm *g);
+void tess_gemm_few_rows_part_amx(const tess_gemm_fused *f, void *work);
 /* Products with m = 1 and B stored (k,n), without accumulation. */
 tess_status tess_gemm_one_row_amx(tess_stream *s, const tess_gemm *g);
 

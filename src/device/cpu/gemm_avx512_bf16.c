@@ -30,6 +30,7 @@ static inline __m512 add_products(__m512 sum, __m512 x, __m512 y)
 #define FEW_SUMS 24
 #define FEW_TILE_ROWS 12
 #define FEW_TURNED_VECTORS 4
+#define FEW_TURNED_BF16_MOST FEW_TURNED_MOST
 #include "device/cpu/gemm_few_rows_vec.h"
 
 static tess_status gemm_avx512_bf16(tess_stream *s, const tess_gemm *g)
@@ -48,9 +49,15 @@ static tess_status gemm_fused_avx512_bf16(tess_stream *s, const tess_gemm_fused 
     return tess_gemm_fused_vector(s, f, &engine);
 }
 
+static tess_status gemm_grouped_avx512_bf16(tess_stream *s, const tess_gemm_grouped *x)
+{
+    return x->ab_dtype == TESS_F32 ? tess_gemm_grouped_avx512(s, x) : gemm_grouped(s, x);
+}
+
 void tess_kernels_avx512_bf16_gemm(tess_kernels *k)
 {
     k->gemm = gemm_avx512_bf16;
     k->gemm_fused = gemm_fused_avx512_bf16;
+    k->gemm_grouped = gemm_grouped_avx512_bf16;
     k->peak_bf16 = peak_loop;
 }

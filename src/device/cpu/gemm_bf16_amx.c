@@ -13,12 +13,20 @@
 
 enum { LINE = 64, PANEL_STEP_BYTES = GEMM_STEP_ELEMENTS * sizeof(uint16_t) };
 enum { STREAM_BYTES = 1 << 20, SLAB_BYTES = 32 << 20, OWN_BYTES = 512 << 10, BLOCK_BYTES = 3 << 19 };
-enum { MOST_ROWS = 512, STRETCH_STEPS = 128, PART_STEPS = 16, PACK_STEPS = 2, PANELS_AHEAD = 6 };
+enum {
+    MOST_ROWS = GEMM_PART_ROWS,
+    MOST_SUM_TILES = 512,
+    STRETCH_STEPS = 128,
+    PART_STEPS = 16,
+    PACK_STEPS = 2,
+    PANELS_AHEAD = 6
+};
 static const double PARALLEL_FLOPS = 4e6; /* smaller products are not worth waking threads for */
 
 typedef struct amx_plan {
     const tess_gemm *g;       /* C, and the first term */
     const tess_gemm_fused *f; /* NULL: a plain product */
+    bool alone;               /* one thread computes at most MOST_ROWS rows, with little work space */
     tess_gemm terms[1 + TESS_GEMM_TERMS];
     int64_t term_begin[2 + TESS_GEMM_TERMS]; /* first step of k of each term; each term has whole steps */
     int n_terms;
@@ -37,6 +45,7 @@ typedef struct amx_plan {
     int64_t sums_ld, sums_column;
     uint16_t *slab; /* packed B */
     char *work;     /* work space of all workers */
+    size_t slab_bytes, sums_bytes;
     /* Per worker: size of packed A; size of all work space, with packed B, tiles and a bias */
     size_t a_bytes, work_bytes;
 } amx_plan;
@@ -359,40 +368,43 @@ static void plan_terms(amx_plan *p)
     p->steps = p->term_begin[p->n_terms];
 }
 
-/* Plans sizes and allocates scratch memory. */
-static tess_status plan_all(tess_stream *s, amx_plan *p, int64_t n_threads)
+/* Plans sizes. Returns the bytes of work space. A product that is computed alone has all its rows in one block. */
+static size_t plan_all(amx_plan *p, int64_t n_threads)
 {
     const tess_gemm *g = p->g;
     plan_terms(p);
     p->streamed = can_stream(p);
-    p->stretch = max64(1, divide_up(p->steps, max64(1, divide_up(p->steps, STRETCH_STEPS))));
     p->n_panels_a = divide_up(g->m, GEMM_SPAN);
     p->n_panels_b = divide_up(g->n, GEMM_SPAN);
+    int64_t longest = p->alone ? min64(STRETCH_STEPS, BLOCK_BYTES / (p->n_panels_a * PANEL_STEP_BYTES)) : STRETCH_STEPS;
+    p->stretch = max64(1, divide_up(p->steps, max64(1, divide_up(p->steps, longest))));
+    const bool sums_rest = p->steps > p->stretch && g->c_dtype != TESS_F32;
     plan_rows(p, n_threads);
     p->slab_most = min64(p->n_panels_b, max64(1, SLAB_BYTES / (p->stretch * PANEL_STEP_BYTES)));
+    if (p->alone && sums_rest)
+        p->slab_most = min64(p->slab_most, MOST_SUM_TILES / p->n_panels_a);
     p->run_most = p->slab_most;
     if (!p->shared)
         p->run_most = min64(p->slab_most, max64(1, OWN_BYTES / (p->stretch * PANEL_STEP_BYTES)));
 
-    size_t slab_bytes = p->shared ? panels_bytes(p, p->slab_most) : 0;
-    size_t sums_bytes = 0;
-    if (p->steps > p->stretch && g->c_dtype != TESS_F32)
-        sums_bytes = (size_t)(p->n_panels_a * p->slab_most) * GEMM_SUMS * sizeof(float);
+    p->slab_bytes = p->shared ? panels_bytes(p, p->slab_most) : 0;
+    p->sums_bytes = sums_rest ? (size_t)(p->n_panels_a * p->slab_most) * GEMM_SUMS * sizeof(float) : 0;
     p->a_bytes = panels_bytes(p, p->block_panels);
     p->work_bytes = (size_t)(GEMM_SPAN + p->block_panels * GEMM_SUMS) * sizeof(float) + p->a_bytes +
                     (p->shared ? 0 : panels_bytes(p, p->run_most));
-    void *scratch;
-    TESS_TRY_CTX(tess_stream_scratch(s, slab_bytes + sums_bytes + p->work_bytes * (size_t)n_threads, &scratch), "gemm");
-    char *at = scratch;
-    p->slab = (uint16_t *)(void *)at;
-    p->sums = (float *)(void *)(at + slab_bytes);
+    return p->slab_bytes + p->sums_bytes + p->work_bytes * (size_t)n_threads;
+}
+
+static void place(amx_plan *p, char *work)
+{
+    p->slab = (uint16_t *)(void *)work;
+    p->sums = (float *)(void *)(work + p->slab_bytes);
     p->sums_ld = p->slab_most * GEMM_SPAN;
-    p->work = at + slab_bytes + sums_bytes;
-    if (g->c_dtype == TESS_F32) {
-        p->sums = g->c;
-        p->sums_ld = g->ldc;
+    p->work = work + p->slab_bytes + p->sums_bytes;
+    if (p->g->c_dtype == TESS_F32) {
+        p->sums = p->g->c;
+        p->sums_ld = p->g->ldc;
     }
-    return TESS_OK;
 }
 
 typedef struct threads {
@@ -416,6 +428,22 @@ static void multiply_slab(const threads *t, amx_plan *p)
     run(t, multiply_share, p, divide_up(p->n_panels_a, p->block_panels) * p->slab_panels);
 }
 
+static void multiply_slabs(const threads *t, amx_plan *p)
+{
+    for (p->slab_begin = 0; p->slab_begin < p->n_panels_b; p->slab_begin += p->slab_most) {
+        p->slab_panels = min64(p->slab_most, p->n_panels_b - p->slab_begin);
+        p->sums_column = p->g->c_dtype == TESS_F32 ? 0 : p->slab_begin * GEMM_SPAN;
+        p->k_step = 0;
+        do { /* runs once even if k is 0, because C must be written */
+            p->k_steps = min64(p->stretch, p->steps - p->k_step);
+            p->first = p->k_step == 0;
+            p->last = p->k_step + p->k_steps == p->steps;
+            multiply_slab(t, p);
+            p->k_step += p->k_steps;
+        } while (p->k_step < p->steps);
+    }
+}
+
 /* f NULL: computes only g. */
 static tess_status gemm_tiles(tess_stream *s, const tess_gemm *g, const tess_gemm_fused *f)
 {
@@ -423,19 +451,11 @@ static tess_status gemm_tiles(tess_stream *s, const tess_gemm *g, const tess_gem
         return TESS_OK;
     threads t = {s, 2.0 * (double)g->m * (double)g->n * (double)g->k > PARALLEL_FLOPS};
     amx_plan p = {.g = g, .f = f};
-    TESS_TRY(plan_all(s, &p, t.parallel ? tess_threads_count(s->threads) : 1));
-    for (p.slab_begin = 0; p.slab_begin < p.n_panels_b; p.slab_begin += p.slab_most) {
-        p.slab_panels = min64(p.slab_most, p.n_panels_b - p.slab_begin);
-        p.sums_column = g->c_dtype == TESS_F32 ? 0 : p.slab_begin * GEMM_SPAN;
-        p.k_step = 0;
-        do { /* runs once even if k is 0, because C must be written */
-            p.k_steps = min64(p.stretch, p.steps - p.k_step);
-            p.first = p.k_step == 0;
-            p.last = p.k_step + p.k_steps == p.steps;
-            multiply_slab(&t, &p);
-            p.k_step += p.k_steps;
-        } while (p.k_step < p.steps);
-    }
+    void *scratch;
+    TESS_TRY_CTX(tess_stream_scratch(s, plan_all(&p, t.parallel ? tess_threads_count(s->threads) : 1), &scratch),
+                 "gemm");
+    place(&p, scratch);
+    multiply_slabs(&t, &p);
     return TESS_OK;
 }
 
@@ -476,6 +496,51 @@ static tess_status gemm_fused_amx(tess_stream *s, const tess_gemm_fused *f)
     return gemm_tiles(s, &f->g, f);
 }
 
+/* ---- Parts of groups ---- */
+static bool takes_part(const tess_gemm_fused *f)
+{
+    return f->g.leaf == 0 && (tess_gemm_is_plain(f) || f->g.c_dtype == TESS_BF16);
+}
+
+static bool takes_few_rows_of_part(const tess_gemm_fused *f)
+{
+    return takes_few_rows(&f->g) && f->n_terms == 0;
+}
+
+static size_t part_bytes(const tess_gemm_fused *f)
+{
+    if (takes_few_rows_of_part(f))
+        return tess_gemm_few_rows_bytes_amx(&f->g);
+    amx_plan p = {.g = &f->g, .f = f, .alone = true};
+    return plan_all(&p, 1);
+}
+
+static void multiply_part(const tess_gemm_fused *f, void *work)
+{
+    if (takes_few_rows_of_part(f)) {
+        tess_gemm_few_rows_part_amx(f, work);
+        return;
+    }
+    amx_plan p = {.g = &f->g, .f = f, .alone = true};
+    plan_all(&p, 1);
+    place(&p, work);
+    multiply_slabs(&(threads){.parallel = false}, &p);
+}
+
+static const gemm_parts parts = {
+    .tile_rows = GEMM_SPAN,
+    .tile_columns = GEMM_SPAN,
+    .parallel_flops = 4e6,
+    .takes = takes_part,
+    .bytes = part_bytes,
+    .multiply = multiply_part,
+};
+
+static tess_status gemm_grouped_amx(tess_stream *s, const tess_gemm_grouped *x)
+{
+    return x->ab_dtype == TESS_F32 ? tess_gemm_grouped_avx512(s, x) : tess_gemm_in_parts(s, x, &parts);
+}
+
 static double peak_loop(int64_t rounds)
 {
     tess_tiles_enter();
@@ -501,5 +566,6 @@ void tess_kernels_amx_gemm(tess_kernels *k)
 {
     k->gemm = gemm_amx;
     k->gemm_fused = gemm_fused_amx;
+    k->gemm_grouped = gemm_grouped_amx;
     k->peak_bf16 = peak_loop;
 }

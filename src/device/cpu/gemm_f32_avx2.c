@@ -296,18 +296,13 @@ static inline __attribute__((always_inline)) int few_quarter(const char *x, int6
 #define FEW_SUMS 6
 #define FEW_TILE_ROWS 6
 #define FEW_TURNED_VECTORS 1
+/* Packing more rows widens and transposes the weights in one go, which is faster. */
+#define FEW_TURNED_BF16_MOST 16
 #include "device/cpu/gemm_few_rows_vec.h"
-
-/* If more than 16 rows meet bf16 weights stored (n,k), packing widens and transposes the weights in one go, which is
- * faster. */
-static bool packs_weights(const tess_gemm *g)
-{
-    return g->trans_b && g->ab_dtype == TESS_BF16 && g->m > LANES;
-}
 
 static tess_status gemm_avx2(tess_stream *s, const tess_gemm *g)
 {
-    if (takes_few_rows(g) && !packs_weights(g))
+    if (takes_few_rows(g))
         return gemm_few_rows(s, g);
     return tess_gemm_vector(s, g, &engine);
 }
@@ -321,4 +316,5 @@ void tess_kernels_avx2_gemm(tess_kernels *k)
 {
     k->gemm = gemm_avx2;
     k->gemm_fused = gemm_fused_avx2;
+    k->gemm_grouped = gemm_grouped;
 }

@@ -25,6 +25,7 @@ static inline __m512 add_products(__m512 sum, __m512 x, __m512 y)
 #define FEW_SUMS 24
 #define FEW_TILE_ROWS 12
 #define FEW_TURNED_VECTORS 4
+#define FEW_TURNED_BF16_MOST FEW_TURNED_MOST
 #include "device/cpu/gemm_few_rows_vec.h"
 
 tess_status tess_gemm_avx512(tess_stream *s, const tess_gemm *g)
@@ -39,10 +40,16 @@ tess_status tess_gemm_fused_avx512(tess_stream *s, const tess_gemm_fused *f)
     return tess_gemm_fused_vector(s, f, &engine);
 }
 
+tess_status tess_gemm_grouped_avx512(tess_stream *s, const tess_gemm_grouped *x)
+{
+    return gemm_grouped(s, x);
+}
+
 void tess_kernels_avx512_gemm(tess_kernels *k)
 {
     k->gemm = tess_gemm_avx512;
     k->gemm_fused = tess_gemm_fused_avx512;
+    k->gemm_grouped = gemm_grouped;
     k->peak_f32 = peak_loop;
     k->peak_bf16 = peak_loop;
 }

@@ -10,8 +10,9 @@ enum { SUM_BYTES = GEMM_SPAN * sizeof(float), PREFETCH_BYTES = 2048, GROUP_BYTES
 
 typedef struct few_rows {
     const tess_gemm *g;
-    tess_gemm turned;       /* C^T = B A^T; only its operands are used */
-    const uint16_t *packed; /* A^T as a packed panel */
+    const tess_gemm_fused *f; /* NULL: nothing follows */
+    tess_gemm turned;         /* C^T = B A^T; only its operands are used */
+    const uint16_t *packed;   /* A^T as a packed panel */
 } few_rows;
 
 /* Transposes 32 x 32 sums, in either direction. */
@@ -104,9 +105,35 @@ static void multiply_groups(void *context, int64_t begin, int64_t end, TESS_UNUS
         _tile_stored(2, turned + GEMM_TILE * GEMM_SPAN, SUM_BYTES);
         _tile_stored(3, turned + GEMM_TILE * GEMM_SPAN + GEMM_TILE, SUM_BYTES);
         turn_sums(turned, sum);
-        tess_gemm_store_rows_amx(g, j, columns, sum);
+        tess_gemm_store_rows_amx(g, f->f, j, columns, sum);
     }
     tess_tiles_leave();
+}
+
+static few_rows plan(const tess_gemm *g, const tess_gemm_fused *f, void *packed)
+{
+    return (few_rows){
+        .g = g,
+        .f = f,
+        .turned = {.a = g->b, .lda = g->ldb, .trans_a = !g->trans_b, .b = g->a, .ldb = g->lda, .trans_b = !g->trans_a},
+        .packed = packed};
+}
+
+static void pack_a(const few_rows *f, void *packed)
+{
+    tess_gemm_pack_b_amx(&f->turned, 0, f->g->m, 0, f->g->k, packed, (gemm_pack_ahead){0, 0});
+}
+
+size_t tess_gemm_few_rows_bytes_amx(const tess_gemm *g)
+{
+    return (size_t)((g->k + GEMM_STEP - 1) / GEMM_STEP * GEMM_STEP_ELEMENTS) * sizeof(uint16_t);
+}
+
+void tess_gemm_few_rows_part_amx(const tess_gemm_fused *f, void *work)
+{
+    few_rows x = plan(&f->g, f->then == TESS_THEN_NOTHING ? NULL : f, work);
+    pack_a(&x, work);
+    multiply_groups(&x, 0, (f->g.n + GEMM_SPAN - 1) / GEMM_SPAN, 0);
 }
 
 tess_status tess_gemm_few_rows_amx(tess_stream *s, const tess_gemm *g)
@@ -115,12 +142,9 @@ tess_status tess_gemm_few_rows_amx(tess_stream *s, const tess_gemm *g)
     if (g->m == 0 || g->n == 0)
         return TESS_OK;
     void *packed;
-    size_t bytes = (size_t)((g->k + GEMM_STEP - 1) / GEMM_STEP * GEMM_STEP_ELEMENTS) * sizeof(uint16_t);
-    TESS_TRY_CTX(tess_stream_scratch(s, bytes, &packed), "gemm");
-    few_rows f = {.g = g, .packed = packed};
-    f.turned =
-        (tess_gemm){.a = g->b, .lda = g->ldb, .trans_a = !g->trans_b, .b = g->a, .ldb = g->lda, .trans_b = !g->trans_a};
-    tess_gemm_pack_b_amx(&f.turned, 0, g->m, 0, g->k, packed, (gemm_pack_ahead){0, 0});
+    TESS_TRY_CTX(tess_stream_scratch(s, tess_gemm_few_rows_bytes_amx(g), &packed), "gemm");
+    few_rows f = plan(g, NULL, packed);
+    pack_a(&f, packed);
     int64_t n_groups = (g->n + GEMM_SPAN - 1) / GEMM_SPAN;
     if (2.0 * (double)g->n * (double)g->k > 1e6)
         tess_threads_run(s->threads, multiply_groups, &f, n_groups, 1);

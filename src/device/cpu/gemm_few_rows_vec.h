@@ -17,6 +17,7 @@
  *   FEW_SUMS            vectors of sums that registers hold
  *   FEW_TILE_ROWS       rows of the highest tile
  *   FEW_TURNED_VECTORS  vectors of the widest tile with rows of C in its lanes
+ *   FEW_TURNED_BF16_MOST  largest number of rows with bf16 stored (n,k)
  *   few_packed(x, i, left, dtype)
  *     16 packed elements of neighbouring k from x[i]; `left` k exist, the rest are 0
  *   few_columns(x, i, ld, left, n, dtype)
@@ -88,8 +89,9 @@ typedef struct few_strip {
 
 static bool takes_few_rows(const tess_gemm *g)
 {
-    return g->m >= 1 && g->m <= (g->trans_b ? FEW_TURNED_MOST : FEW_STRAIGHT_MOST) && g->n > 0 && g->k > 0 &&
-           !g->trans_a && !g->accumulate && g->leaf == 0;
+    int64_t turned = g->ab_dtype == TESS_BF16 ? FEW_TURNED_BF16_MOST : FEW_TURNED_MOST;
+    return g->m >= 1 && g->m <= (g->trans_b ? turned : FEW_STRAIGHT_MOST) && g->n > 0 && g->k > 0 && !g->trans_a &&
+           !g->accumulate && g->leaf == 0;
 }
 
 /* ---- Tiles ---- */
@@ -595,6 +597,39 @@ static tess_status gemm_few_rows(tess_stream *s, const tess_gemm *g)
     else
         multiply_few_rows(&f, 0, pieces, 0);
     return TESS_OK;
+}
+
+/* ---- Parts of groups ---- */
+static bool takes_part(const tess_gemm_fused *f)
+{
+    return tess_gemm_is_plain(f) && f->g.leaf == 0;
+}
+
+static size_t part_bytes(const tess_gemm_fused *f)
+{
+    few_rows_plan p = {.g = &f->g};
+    if (!takes_few_rows(&f->g))
+        return tess_gemm_vector_part_bytes(f, &engine);
+    plan_few_rows(&p);
+    return (size_t)p.work_floats * sizeof(float);
+}
+
+static void multiply_part(const tess_gemm_fused *f, void *work)
+{
+    few_rows_plan p = {.g = &f->g, .work = work};
+    if (!takes_few_rows(&f->g)) {
+        tess_gemm_vector_part(f, &engine, work);
+        return;
+    }
+    plan_few_rows(&p);
+    multiply_few_rows(&p, 0, divide_up(f->g.n, few_rows_piece(&p)), 0);
+}
+
+static tess_status gemm_grouped(tess_stream *s, const tess_gemm_grouped *x)
+{
+    const gemm_parts parts = {engine.tile_rows, engine.tile_columns, engine.parallel_flops,
+                              takes_part,       part_bytes,          multiply_part};
+    return tess_gemm_in_parts(s, x, &parts);
 }
 
 #endif

@@ -70,12 +70,29 @@ typedef struct gemm_engine {
                    int64_t ld);
 } gemm_engine;
 
+enum { GEMM_PART_ROWS = 512 }; /* most rows of a part */
+/* How a table computes a product, or a part of one, on one thread. */
+typedef struct gemm_parts {
+    int64_t tile_rows, tile_columns; /* parts are cut between tiles */
+    double parallel_flops;           /* less is not worth waking threads for */
+    bool (*takes)(const tess_gemm_fused *f);
+    size_t (*bytes)(const tess_gemm_fused *part); /* bytes of work space */
+    void (*multiply)(const tess_gemm_fused *part, void *work);
+} gemm_parts;
+
+/* Computes groups of products. Each thread computes an equal share of their parts (cpu/gemm_parts.c). */
+tess_status tess_gemm_in_parts(tess_stream *s, const tess_gemm_grouped *x, const gemm_parts *parts);
+
 tess_status tess_gemm_vector(tess_stream *s, const tess_gemm *g, const gemm_engine *engine);
 /* Computes products with leaves in one pass, and others with the kernels of the stream's table. */
 tess_status tess_gemm_fused_vector(tess_stream *s, const tess_gemm_fused *f, const gemm_engine *engine);
+/* Computes a product without leaves on this thread, with work space of the bytes that the first returns. */
+size_t tess_gemm_vector_part_bytes(const tess_gemm_fused *f, const gemm_engine *engine);
+void tess_gemm_vector_part(const tess_gemm_fused *f, const gemm_engine *engine, void *work);
 
 /* The float32 products of the AVX-512 table, for the tables above it. */
 tess_status tess_gemm_avx512(tess_stream *s, const tess_gemm *g);
 tess_status tess_gemm_fused_avx512(tess_stream *s, const tess_gemm_fused *f);
+tess_status tess_gemm_grouped_avx512(tess_stream *s, const tess_gemm_grouped *x);
 
 #endif

@@ -78,7 +78,7 @@ static void multiply_pieces(void *context, int64_t begin, int64_t end, TESS_UNUS
     }
     _mm_setcsr(mode);
     for (int64_t j = first; j < last; j += GEMM_SPAN)
-        tess_gemm_store_rows_amx(g, j, last - j, sums + j - first);
+        tess_gemm_store_rows_amx(g, NULL, j, last - j, sums + j - first);
 }
 
 tess_status tess_gemm_one_row_amx(tess_stream *s, const tess_gemm *g)

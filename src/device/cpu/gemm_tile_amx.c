@@ -146,16 +146,21 @@ void tess_gemm_load_bias_amx(const tess_gemm *g, int64_t j, int64_t columns, flo
     }
 }
 
-void tess_gemm_store_rows_amx(const tess_gemm *g, int64_t j, int64_t columns, const float *sum)
+void tess_gemm_store_rows_amx(const tess_gemm *g, const tess_gemm_fused *f, int64_t j, int64_t columns,
+                              const float *sum)
 {
     _Alignas(64) float bias[GEMM_SPAN];
     size_t size = tess_dtype_size(g->c_dtype);
     gemm_chores w = {.sums = sum,
-                     .c = (char *)g->c + (size_t)j * size,
+                     .c = f == NULL ? (char *)g->c + (size_t)j * size : NULL,
+                     .fused = f,
+                     .at = j,
                      .c_stride = g->ldc * (int64_t)size,
                      .n_rows = g->m,
                      .columns = tess_gemm_columns(columns),
-                     .end = g->c_dtype == TESS_BF16 ? GEMM_END_BF16 : GEMM_END_F32};
+                     .end = f != NULL                 ? GEMM_END_FUSED
+                            : g->c_dtype == TESS_BF16 ? GEMM_END_BF16
+                                                      : GEMM_END_F32};
     if (g->bias != NULL) {
         tess_gemm_load_bias_amx(g, j, columns, bias);
         w.bias = bias;

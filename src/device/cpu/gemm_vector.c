@@ -554,17 +554,39 @@ static void plan_blocks(vector_plan *p)
         p->a_bytes + p->b_bytes + p->sum_bytes + p->near_bytes + whole_lines(p->n_ahead, sizeof(const void *));
 }
 
+/* Plans a part for each thread of the stream, or one if the product is small or s is NULL. Returns their number. */
+static int64_t plan(vector_plan *p, const tess_gemm_fused *f, const gemm_engine *e, tess_stream *s)
+{
+    *p = (vector_plan){.g = &f->g, .e = e};
+    plan_depth(p, f);
+    bool parallel = s != NULL && 2.0 * (double)f->g.m * (double)f->g.n * (double)p->depth > e->parallel_flops;
+    int64_t n_parts = parallel ? tess_threads_count(s->threads) : 1;
+    plan_parts(p, n_parts);
+    plan_blocks(p);
+    return n_parts;
+}
+
+size_t tess_gemm_vector_part_bytes(const tess_gemm_fused *f, const gemm_engine *e)
+{
+    vector_plan p;
+    plan(&p, f, e, NULL);
+    return p.work_bytes;
+}
+
+void tess_gemm_vector_part(const tess_gemm_fused *f, const gemm_engine *e, void *work)
+{
+    vector_plan p;
+    plan(&p, f, e, NULL);
+    p.work = work;
+    multiply_part(&p, 0);
+}
+
 static tess_status multiply(tess_stream *s, const tess_gemm_fused *f, const gemm_engine *e)
 {
-    const tess_gemm *g = &f->g;
-    if (g->m == 0 || g->n == 0)
+    vector_plan p;
+    if (f->g.m == 0 || f->g.n == 0)
         return TESS_OK;
-    vector_plan p = {.g = g, .e = e};
-    plan_depth(&p, f);
-    bool parallel = 2.0 * (double)g->m * (double)g->n * (double)p.depth > e->parallel_flops;
-    int64_t n_parts = parallel ? tess_threads_count(s->threads) : 1;
-    plan_parts(&p, n_parts);
-    plan_blocks(&p);
+    int64_t n_parts = plan(&p, f, e, s);
     void *scratch;
     TESS_TRY_CTX(tess_stream_scratch(s, p.work_bytes * (size_t)n_parts, &scratch), "gemm");
     p.work = scratch;

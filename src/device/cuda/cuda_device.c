@@ -123,6 +123,7 @@ static tess_status fill_table(const cuda_device *d, tess_kernels *table)
     d->plugin->fill(table);
     if (d->tensor_cores)
         d->plugin->fill_tensor(table);
+    table->gemm_grouped = tess_gemm_grouped_by_rows;
 #define CHECK(name, ...) \
     TESS_CHECK(table->name != NULL, TESS_E_INTERNAL, "the plug-in for NVIDIA GPUs has no kernel for %s", #name);
     TESS_KERNEL_ROWS(CHECK)

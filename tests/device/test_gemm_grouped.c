@@ -1,0 +1,373 @@
+/* Groups of products: on every table and with one to four threads, each product has the bits that it has alone, and is
+ * near its value in float64. The groups are experts with the tokens that they get: none, one, few, many, all. */
+#include "support/test.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "device/bf16.h"
+#include "device/cuda_shim/cuda_shim_stream.h"
+#include "device/stream.h"
+
+static const char *const table_names[] = {"ref", "avx2", "avx512", "avx512_bf16", "amx", "cuda"};
+enum { N_TABLES = sizeof(table_names) / sizeof(table_names[0]), MOST_GROUPS = 128, MOST_THREADS = 4, K2 = 45 };
+
+/* The products of a layer of experts. */
+typedef enum kind {
+    FORWARD,          /* x W^T + b, W stored (n,k) */
+    FORWARD_STRAIGHT, /* x W, W stored (k,n) */
+    ACTIVATED,        /* act(gate) * (x W^T) */
+    GRADIENT_OF_ACT,  /* the gradients of gate and up */
+    TWO_TERMS,        /* dy W + dz V */
+    LEAVES,           /* x W^T, K in leaves */
+    WEIGHT,           /* dy^T x, where K is the tokens */
+    WEIGHT_ADDED      /* the same, added to what is there */
+} kind;
+
+typedef struct group_case {
+    const char *name;
+    int64_t n, k;
+    int n_groups;
+    int64_t rows[8]; /* groups repeat them */
+} group_case;
+
+/* Sizes that no tile divides, K beyond a stretch, few and many groups. */
+static const group_case group_cases[] = {
+    {"mixed", 70, 131, 8, {0, 1, 5, 64, 256, 33, 0, 17}},
+    {"all rows to one", 96, 64, 4, {0, 0, 300, 0}},
+    {"128 groups", 33, 40, 128, {3, 0, 1, 2, 0, 7, 1, 0}},
+    {"64 rows each", 160, 96, 6, {64, 64, 64, 64, 64, 64}},
+    {"256 rows each", 65, 70, 3, {256, 256, 256}},
+    {"long K", 40, 4200, 4, {2, 40, 0, 70}},
+    {"many rows", 64, 48, 2, {1100, 530}},
+    {"wide", 1056, 65, 3, {70, 9, 33}},
+    {"no rows", 32, 32, 3, {0, 0, 0}},
+    {"no groups", 32, 32, 0, {0}},
+    {"no k", 40, 0, 3, {5, 0, 40}},
+};
+enum { N_CASES = sizeof(group_cases) / sizeof(group_cases[0]) };
+
+static uint32_t seed = 7;
+
+/* An array whose end the sanitizer watches. */
+typedef struct array {
+    void *data;
+    size_t bytes;
+    tess_dtype dtype;
+} array;
+
+static array array_make(int64_t count, tess_dtype dtype)
+{
+    array x = {.bytes = (size_t)count * tess_dtype_size(dtype), .dtype = dtype};
+    x.data = aligned_alloc(64, (x.bytes + 127) & ~(size_t)63);
+    EXPECT(x.data != NULL);
+    for (int64_t i = 0; i < count; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        float value = (float)(int32_t)seed * 0x1p-31f;
+        if (dtype == TESS_F32)
+            ((float *)x.data)[i] = value;
+        else if (dtype == TESS_BF16)
+            ((uint16_t *)x.data)[i] = tess_float_to_bf16(value);
+    }
+    return x;
+}
+
+static float get(const void *x, int64_t i, tess_dtype dtype)
+{
+    return dtype == TESS_F32 ? ((const float *)x)[i] : tess_bf16_to_float(((const uint16_t *)x)[i]);
+}
+
+/* A call. READ arrays stay; the others, which a call writes, are set to `before` at first. */
+enum { X, X2, W, W2, BIAS, READ, C = READ, GATE, UP, Y, ARRAYS };
+typedef struct problem {
+    kind kind;
+    const group_case *of;
+    tess_dtype dtype;
+    int64_t all_rows;
+    array at[ARRAYS], before[ARRAYS], work;
+    tess_gemm_fused products[MOST_GROUPS];
+} problem;
+
+static bool is_weight(kind kind)
+{
+    return kind == WEIGHT || kind == WEIGHT_ADDED;
+}
+
+static int64_t rows_of(const group_case *of, int group)
+{
+    return of->rows[group % 8];
+}
+
+static void *element(const problem *p, int of, int64_t i)
+{
+    return (char *)p->at[of].data + (size_t)i * tess_dtype_size(p->at[of].dtype);
+}
+
+/* The product of a group that begins at this row. */
+static tess_gemm_fused product_of(const problem *p, int group, int64_t row)
+{
+    int64_t n = p->of->n, k = p->of->k, rows = rows_of(p->of, group);
+    tess_gemm_fused f = {.g = {.m = rows,
+                               .n = n,
+                               .k = k,
+                               .a = element(p, X, row * k),
+                               .lda = k,
+                               .b = element(p, W, group * n * k),
+                               .ldb = k,
+                               .c = element(p, C, row * n),
+                               .ldc = n,
+                               .trans_b = true,
+                               .ab_dtype = p->dtype,
+                               .c_dtype = p->dtype}};
+    if (p->kind == FORWARD)
+        f.g.bias = element(p, BIAS, group * n);
+    if (p->kind == LEAVES)
+        f.g.leaf = TESS_LEAF_UNIT;
+    if (p->kind == FORWARD_STRAIGHT || p->kind == TWO_TERMS) {
+        f.g.trans_b = false;
+        f.g.ldb = n;
+    }
+    if (p->kind == TWO_TERMS) {
+        f.n_terms = 1;
+        f.terms[0] = (tess_gemm_term){element(p, X2, row * K2), K2, element(p, W2, group * n * K2), n, K2};
+    }
+    if (p->kind == ACTIVATED || p->kind == GRADIENT_OF_ACT) {
+        f.then = p->kind == ACTIVATED ? TESS_THEN_ACT : TESS_THEN_ACT_BACKWARD;
+        f.act = group % 2 == 0 ? TESS_ACT_SILU : TESS_ACT_GELU_TANH;
+        f.gate = element(p, GATE, row * n);
+        f.up = element(p, UP, row * n);
+        f.y = element(p, Y, row * n);
+    }
+    if (is_weight(p->kind)) /* x is (rows, k), and C (k, n) */
+        f.g = (tess_gemm){.m = k,
+                          .n = n,
+                          .k = rows,
+                          .a = element(p, X, row * k),
+                          .lda = k,
+                          .b = element(p, UP, row * n),
+                          .ldb = n,
+                          .c = element(p, C, group * n * k),
+                          .ldc = n,
+                          .trans_a = true,
+                          .accumulate = p->kind == WEIGHT_ADDED,
+                          .ab_dtype = p->dtype,
+                          .c_dtype = TESS_F32};
+    return f;
+}
+
+static void problem_make(problem *p, kind kind, const group_case *of, tess_dtype dtype)
+{
+    int64_t rows = 0, groups = of->n_groups, n = of->n, k = of->k;
+    *p = (problem){.kind = kind, .of = of, .dtype = dtype};
+    for (int i = 0; i < groups; i++)
+        rows += rows_of(of, i);
+    const int64_t counts[ARRAYS] = {rows * k,        rows * K2,  groups * n * k,
+                                    groups * n * K2, groups * n, is_weight(kind) ? groups * n * k : rows * n,
+                                    rows * n,        rows * n,   rows * n};
+    for (int i = 0; i < ARRAYS; i++) {
+        tess_dtype of_array = i == C && is_weight(kind) ? TESS_F32 : dtype;
+        p->at[i] = array_make(counts[i], of_array);
+        p->before[i] = array_make(counts[i], of_array);
+    }
+    p->all_rows = rows;
+    p->work = array_make(
+        (int64_t)tess_gemm_fused_work(rows, n, kind == TWO_TERMS,
+                                      kind == GRADIENT_OF_ACT ? TESS_THEN_ACT_BACKWARD : TESS_THEN_NOTHING, dtype),
+        TESS_U8);
+    for (int64_t i = 0, row = 0; i < groups; row += rows_of(of, (int)i++))
+        p->products[i] = product_of(p, (int)i, row);
+}
+
+static void problem_free(problem *p)
+{
+    for (int i = 0; i < ARRAYS; i++) {
+        free(p->at[i].data);
+        free(p->before[i].data);
+    }
+    free(p->work.data);
+}
+
+static void set_before(const problem *p)
+{
+    for (int i = READ; i < ARRAYS; i++)
+        if (!(is_weight(p->kind) && i == UP))
+            memcpy(p->at[i].data, p->before[i].data, p->at[i].bytes);
+}
+
+static void one_after_another(tess_stream *s, const problem *p)
+{
+    const tess_kernels *k = tess_stream_kernels(s);
+    for (int i = 0; i < p->of->n_groups; i++) {
+        tess_gemm_fused f = p->products[i];
+        f.work = p->work.data;
+        EXPECT_OK(f.n_terms == 0 && f.then == TESS_THEN_NOTHING ? k->gemm(s, &f.g) : k->gemm_fused(s, &f));
+    }
+}
+
+static void together(tess_stream *s, const problem *p)
+{
+    EXPECT_OK(tess_stream_kernels(s)->gemm_grouped(
+        s, &(tess_gemm_grouped){
+               .products = p->products, .n_products = p->of->n_groups, .ab_dtype = p->dtype, .work = p->work.data}));
+}
+
+/* Expects a few elements of each product to be within the error of a float32 sum of its products, in any order. */
+static void expect_accurate(const problem *p, const char *table)
+{
+    for (int group = 0; group < p->of->n_groups; group++) {
+        const tess_gemm *g = &p->products[group].g;
+        for (int64_t e = 0; e < g->m * g->n; e += 1 + g->m * g->n / 7) {
+            int64_t i = e / g->n, j = e % g->n,
+                    at = (int64_t)((const char *)g->c - (const char *)p->at[C].data) /
+                         (int64_t)tess_dtype_size(g->c_dtype);
+            double sum = g->accumulate ? get(p->before[C].data, at + e, g->c_dtype) : 0, size = fabs(sum);
+            for (int64_t q = 0; q < g->k; q++) {
+                double product = (double)get(g->a, g->trans_a ? q * g->lda + i : i * g->lda + q, g->ab_dtype) *
+                                 get(g->b, g->trans_b ? j * g->ldb + q : q * g->ldb + j, g->ab_dtype);
+                sum += product;
+                size += fabs(product);
+            }
+            sum += g->bias != NULL ? get(g->bias, j, g->ab_dtype) : 0;
+            size += fabs(sum);
+            double bound = (double)(g->k + 2) * 0x1p-24 * size + (g->c_dtype == TESS_BF16 ? fabs(sum) * 0x1p-8 : 0);
+            float got = get(g->c, e, g->c_dtype);
+            if (!(fabs(got - sum) <= bound))
+                test_fail(__FILE__, __LINE__, "%s: %s, group %d: C[%d,%d] is %.9g, expected %.9g", table, p->of->name,
+                          group, (int)i, (int)j, got, sum);
+        }
+    }
+}
+
+static tess_stream *open_stream(int table, int n_threads)
+{
+    tess_stream *s;
+    EXPECT_OK(strcmp(table_names[table], "cuda") == 0
+                  ? cuda_shim_stream(test_mem(), false, &s)
+                  : tess_stream_create(test_mem(), n_threads, table_names[table], &s));
+    return s;
+}
+
+static void check_table(const problem *p, int table)
+{
+    array want[ARRAYS];
+    tess_stream *alone = open_stream(table, 1);
+    set_before(p);
+    one_after_another(alone, p);
+    for (int i = READ; i < ARRAYS; i++) {
+        want[i] = array_make((int64_t)p->at[i].bytes, TESS_U8);
+        memcpy(want[i].data, p->at[i].data, p->at[i].bytes);
+    }
+    for (int n_threads = 1; n_threads <= MOST_THREADS; n_threads++) {
+        tess_stream *s = open_stream(table, n_threads);
+        set_before(p);
+        together(s, p);
+        for (int i = READ; i < ARRAYS; i++) {
+            char what[160];
+            snprintf(what, sizeof(what), "%s, %d threads: %s, kind %d, array %d", table_names[table], n_threads,
+                     p->of->name, (int)p->kind, i);
+            if (i != C || p->kind != GRADIENT_OF_ACT) /* C is not kept */
+                test_expect_same(__FILE__, __LINE__, what, p->at[i].data, want[i].data, p->at[i].bytes, 1);
+        }
+        tess_stream_destroy(&s);
+    }
+    if (p->kind != TWO_TERMS && p->kind != ACTIVATED && p->kind != GRADIENT_OF_ACT)
+        expect_accurate(p, table_names[table]);
+    for (int i = READ; i < ARRAYS; i++)
+        free(want[i].data);
+    tess_stream_destroy(&alone);
+}
+
+/* ref and the shim of a GPU take their time: the smaller calls show what they do. */
+static bool worth_computing(const problem *p, int table)
+{
+    const tess_kernels *kernels;
+    bool is_cuda = strcmp(table_names[table], "cuda") == 0, is_slow = table == 0 || is_cuda;
+    if (is_cuda && cuda_shim_is_slow())
+        return false;
+    return (is_cuda || tess_kernels_select(table_names[table], &kernels) == TESS_OK) &&
+           !(is_slow && p->all_rows * p->of->n * p->of->k > 1000000);
+}
+
+static void check_kind(kind kind)
+{
+    static problem p;
+    for (int i = 0; i < N_CASES; i++)
+        for (int bf16 = 0; bf16 < 2; bf16++) {
+            problem_make(&p, kind, &group_cases[i], bf16 ? TESS_BF16 : TESS_F32);
+            for (int table = 0; table < N_TABLES; table++)
+                if (worth_computing(&p, table))
+                    check_table(&p, table);
+            problem_free(&p);
+        }
+}
+
+static void products_of_rows_have_the_bits_of_each_alone(void)
+{
+    check_kind(FORWARD);
+    check_kind(FORWARD_STRAIGHT);
+}
+
+static void activations_follow_each_product(void)
+{
+    check_kind(ACTIVATED);
+    check_kind(GRADIENT_OF_ACT);
+}
+
+static void terms_and_leaves_are_those_of_each_product(void)
+{
+    check_kind(TWO_TERMS);
+    check_kind(LEAVES);
+}
+
+static void gradients_of_weights_have_the_bits_of_each_alone(void)
+{
+    check_kind(WEIGHT);
+    check_kind(WEIGHT_ADDED);
+}
+
+/* One call may hold products of every kind. */
+static void kinds_may_be_mixed(void)
+{
+    static problem p, q;
+    for (int table = 0; table < N_TABLES; table++) {
+        problem_make(&p, ACTIVATED, &group_cases[3], TESS_BF16);
+        problem_make(&q, FORWARD, &group_cases[3], TESS_BF16);
+        for (int i = 0; i < p.of->n_groups; i += 2) {
+            void *c = p.products[i].g.c;
+            p.products[i] = q.products[i];
+            p.products[i].g.c = c;
+        }
+        if (worth_computing(&p, table))
+            check_table(&p, table);
+        problem_free(&p);
+        problem_free(&q);
+    }
+}
+
+static void a_product_that_is_wrong_is_named(void)
+{
+    static problem p;
+    tess_stream *s = open_stream(0, 1);
+    problem_make(&p, FORWARD, &group_cases[3], TESS_BF16);
+    const tess_gemm_grouped x = {.products = p.products, .n_products = p.of->n_groups, .ab_dtype = TESS_BF16};
+    p.products[4].g.ab_dtype = TESS_F32;
+    EXPECT_FAILS(tess_stream_kernels(s)->gemm_grouped(s, &x), TESS_E_INVALID, "product 4 has operands");
+    p.products[4].g.ab_dtype = TESS_BF16;
+    p.products[5].g.lda = 1;
+    EXPECT_FAILS(tess_stream_kernels(s)->gemm_grouped(s, &x), TESS_E_INVALID, "product 5");
+    EXPECT_FAILS(tess_stream_kernels(s)->gemm_grouped(s, &(tess_gemm_grouped){.n_products = -1}), TESS_E_INVALID,
+                 "-1 products");
+    problem_free(&p);
+    tess_stream_destroy(&s);
+}
+
+static const test_case cases[] = {
+    CASE(products_of_rows_have_the_bits_of_each_alone),
+    CASE(activations_follow_each_product),
+    CASE(terms_and_leaves_are_those_of_each_product),
+    CASE(gradients_of_weights_have_the_bits_of_each_alone),
+    CASE(kinds_may_be_mixed),
+    CASE(a_product_that_is_wrong_is_named),
+};
+
+TEST_MAIN(cases)
