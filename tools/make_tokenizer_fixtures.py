@@ -143,11 +143,15 @@ def small_cases():
 
     text = "the-final--countdown ab-cab 12²3,abcd…"
     for behavior in ["removed", "isolated", "merged_with_previous", "merged_with_next", "contiguous"]:
-        for pattern in ["-", Regex("-+"), Regex("[ab]")]:
+        for pattern in ["-", "-+", "[ab]"]:
             for invert in [False, True]:
                 t = bpe()
-                t.pre_tokenizer = pre_tokenizers.Split(pattern, behavior, invert)
+                t.pre_tokenizer = pre_tokenizers.Split(pattern if pattern == "-" else Regex(pattern), behavior, invert)
                 case(f"split {behavior} {pattern} {invert}", t, text)
+    for pattern in [r"[1-9]{1,3}+", r"a{2}?b", r"-{,2}", r"\b", r"\Bb", r"(?=(\d{2})+(?!\d))", "x*"]:
+        t = bpe()
+        t.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), "isolated")
+        case(f"regex {pattern}", t, "ab-cab--ca 12345 b12²3 aab ab", "")
     for name, pre in {"digits": pre_tokenizers.Digits(False), "single digits": pre_tokenizers.Digits(True),
                       "punctuation": pre_tokenizers.Punctuation(), "whitespace": pre_tokenizers.Whitespace(),
                       "whitespace split": pre_tokenizers.WhitespaceSplit(), "metaspace": pre_tokenizers.Metaspace(),
@@ -162,6 +166,7 @@ def small_cases():
         case(name, t, text, " ab  ca<x>abc a_b 日本-cd\tab\n")
     for name, norm in {"nfc": normalizers.NFC(), "nfd": normalizers.NFD(), "nfkc": normalizers.NFKC(), "nfkd": normalizers.NFKD(),
                        "replace": normalizers.Replace(Regex("[cd]+"), "-"), "replace text": normalizers.Replace("ab", "é"),
+                       "replace nothing": normalizers.Replace(Regex("(?=b)|c*"), "-"),
                        "prepend": normalizers.Prepend("ab")}.items():
         t = bpe(unk_token="?")
         t.normalizer = norm
@@ -177,6 +182,10 @@ def small_cases():
     t = bpe()
     t.add_tokens(odd_tokens()[:5] + [AddedToken(" "), AddedToken("ab<"), AddedToken("ab<<")])
     case("added", t, "a<left  <left  right>  right>b <both>  <both> x<word> <word> <word>é <word>", "ab<<ab<ab<< <  <mask>")
+    t = bpe()
+    t.add_tokens([AddedToken("<r>", rstrip=True, normalized=False), AddedToken("\t", lstrip=True, rstrip=True, normalized=False),
+                  AddedToken("  ", normalized=False)])
+    case("added space", t, "<r>\t\ta \t \t b<r>  \t<r>    c\t<r>")
     t = bpe()
     t.add_special_tokens(["<s>", "</s>"])
     for name, single in {"template": "<s> $A </s> </s>", "template before": "<s> $A", "template after": "$A </s>"}.items():

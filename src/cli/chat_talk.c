@@ -5,7 +5,6 @@
 
 #include "base/os/os.h"
 #include "base/text/json.h"
-#include "cli/whole_text.h"
 
 /* ---- Messages ---- */
 /* Inserts `message`, and takes ownership of it. */
@@ -103,13 +102,15 @@ static tess_status next_request(void *self, tess_request *r, bool *none)
     return TESS_OK;
 }
 
-/* Sets t->text to the answer so far: the text that its ids add to that of the id before them. */
-static tess_status decode_answer(chat_talk *t)
+/* Sets t->text to the answer: the text that its ids add to that of the id before them. grows: more ids will come, and
+ * only the part that they cannot change is wanted. */
+static tess_status decode_answer(chat_talk *t, bool grows)
 {
     TESS_AUTO(tess_buffer_free) tess_buffer before = {.mem = t->mem};
+    const tess_ids *ids = &t->answer;
     t->text.size = 0;
-    TESS_TRY(tess_decode(t->m->tokenizer, t->answer.data, 1, true, &before));
-    TESS_TRY(tess_decode(t->m->tokenizer, t->answer.data, t->answer.size, true, &t->text));
+    TESS_TRY(tess_decode(t->m->tokenizer, ids->data, 1, true, &before));
+    TESS_TRY((grows ? tess_decode_settled : tess_decode)(t->m->tokenizer, ids->data, ids->size, true, &t->text));
     size_t begin = 0;
     while (begin < before.size && begin < t->text.size && before.data[begin] == t->text.data[begin])
         begin++;
@@ -119,13 +120,13 @@ static tess_status decode_answer(chat_talk *t)
     return TESS_OK;
 }
 
-static void show(chat_talk *t, size_t end)
+static void show(chat_talk *t)
 {
-    if (end <= t->shown)
+    if (t->text.size <= t->shown)
         return;
-    fwrite(t->text.data + t->shown, 1, end - t->shown, stdout);
+    fwrite(t->text.data + t->shown, 1, t->text.size - t->shown, stdout);
     fflush(stdout);
-    t->shown = end;
+    t->shown = t->text.size;
 }
 
 static tess_status on_token(void *self, const tess_request *r, int64_t position, int32_t token, float logprob,
@@ -134,8 +135,8 @@ static tess_status on_token(void *self, const tess_request *r, int64_t position,
     chat_talk *t = self;
     (void)r, (void)position, (void)logprob, (void)generated;
     TESS_TRY(tess_ids_append(&t->answer, token));
-    TESS_TRY(decode_answer(t));
-    show(t, cli_whole_text(t->text.data, t->text.size));
+    TESS_TRY(decode_answer(t, true));
+    show(t);
     *stop = *t->stop != 0;
     return TESS_OK;
 }
@@ -144,7 +145,8 @@ static tess_status on_finished(void *self, const tess_request *r, tess_finish wh
 {
     chat_talk *t = self;
     (void)r, (void)why;
-    show(t, t->text.size);
+    TESS_TRY(decode_answer(t, false));
+    show(t);
     putchar('\n');
     fflush(stdout);
     return TESS_OK;

@@ -5,7 +5,6 @@
 
 #include "base/os/os.h"
 #include "base/text/json.h"
-#include "cli/whole_text.h"
 #include "data/files/text_kind.h"
 #include "data/tokenizer/stop_texts.h"
 
@@ -95,13 +94,14 @@ static bool is_single(const generate_texts *t)
     return t->n_prompts * t->n_each == 1 && t->format == GENERATE_TEXT;
 }
 
-/* Finds the text up to the first stop string after its prompt. *begin: offset of the generated part. */
-static tess_status decode(const generate_texts *t, int64_t number, tess_buffer *text, size_t *begin)
+/* Finds the text up to the first stop string after its prompt. *begin: offset of the generated part. grows: more ids
+ * will come, and only the part that they cannot change is wanted. */
+static tess_status decode(const generate_texts *t, int64_t number, bool grows, tess_buffer *text, size_t *begin)
 {
     const tess_ids *prompt = &t->prompts[number / t->n_each], *ids = &t->texts[number].ids;
     TESS_AUTO(tess_buffer_free) tess_buffer before = {.mem = t->mem};
     TESS_TRY(tess_decode(t->tokenizer, prompt->data, prompt->size, true, &before));
-    TESS_TRY(tess_decode(t->tokenizer, ids->data, ids->size, true, text));
+    TESS_TRY((grows ? tess_decode_settled : tess_decode)(t->tokenizer, ids->data, ids->size, true, text));
     *begin = 0;
     while (*begin < before.size && *begin < text->size && before.data[*begin] == text->data[*begin])
         ++*begin;
@@ -125,11 +125,9 @@ static tess_status show_new_text(generate_texts *t, bool last)
 {
     TESS_AUTO(tess_buffer_free) tess_buffer text = {.mem = t->mem};
     size_t begin;
-    TESS_TRY(decode(t, 0, &text, &begin));
+    TESS_TRY(decode(t, 0, !last, &text, &begin));
     size_t end = text.size, stop = longest_stop(t);
-    if (!last)
-        end = cli_whole_text(text.data, end); /* the text may end inside a stop string, too */
-    if (!last && stop > 0)
+    if (!last && stop > 0) /* the text may end inside a stop string */
         end = end - begin > stop - 1 ? end - (stop - 1) : begin;
     if (end > t->shown) {
         fwrite(text.data + t->shown, 1, end - t->shown, stdout);
@@ -143,7 +141,7 @@ static tess_status print_text(const generate_texts *t, int64_t number)
 {
     TESS_AUTO(tess_buffer_free) tess_buffer text = {.mem = t->mem};
     size_t begin;
-    TESS_TRY(decode(t, number, &text, &begin));
+    TESS_TRY(decode(t, number, false, &text, &begin));
     printf("--- prompt %lld", (long long)(number / t->n_each));
     if (t->n_each > 1)
         printf(", text %lld", (long long)(number % t->n_each));
@@ -178,7 +176,7 @@ static tess_status print_json(const generate_texts *t, int64_t number)
 {
     TESS_AUTO(tess_buffer_free) tess_buffer text = {.mem = t->mem}, line = {.mem = t->mem};
     size_t begin;
-    TESS_TRY(decode(t, number, &text, &begin));
+    TESS_TRY(decode(t, number, false, &text, &begin));
     TESS_TRY(json_line(t, number, text.data + begin, text.size - begin, &line));
     fwrite(line.data, 1, line.size, stdout);
     return TESS_OK;

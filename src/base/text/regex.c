@@ -83,8 +83,7 @@ tess_status tess_regex_create(tess_mem *mem, const char *pattern, size_t size, u
     *out = NULL;
     TESS_TRY(TESS_NEW(mem, 1, "regex", &regex));
     regex->mem = mem;
-    regex->options = ((flags & TESS_REGEX_UTF8) != 0 ? PCRE2_NO_UTF_CHECK : 0) |
-                     ((flags & TESS_REGEX_NOT_EMPTY) != 0 ? PCRE2_NOTEMPTY : 0);
+    regex->options = (flags & TESS_REGEX_UTF8) != 0 ? PCRE2_NO_UTF_CHECK : 0;
     snprintf(regex->what, sizeof(regex->what), "%s", what);
     TESS_TRY(compile(regex, pattern, size, flags, what));
     *out = TESS_GIVE(regex);

@@ -14,8 +14,7 @@ typedef enum tess_regex_flag {
     TESS_REGEX_NAMED_ONLY = 1 << 3,  /* parentheses without a name do not capture */
     TESS_REGEX_UTF8 = 1 << 4,        /* texts are valid UTF-8, and classes follow Unicode */
     TESS_REGEX_BROKEN_UTF8 = 1 << 5, /* texts are UTF-8, whose invalid bytes match nothing */
-    TESS_REGEX_NOT_EMPTY = 1 << 6,   /* an empty match does not count */
-    TESS_REGEX_WHOLE = 1 << 7        /* a match covers the whole text */
+    TESS_REGEX_WHOLE = 1 << 6        /* a match covers the whole text */
 } tess_regex_flag;
 
 typedef struct tess_regex tess_regex; /* immutable: threads may share it */

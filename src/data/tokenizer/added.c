@@ -201,7 +201,10 @@ const tess_added *tess_added_next(tess_added_scan *scan, size_t *begin, size_t *
             continue;
         const tess_added *token = &scan->set->tokens[index];
         size_t after = i + token->pattern.size;
-        if (token->single_word && !stands_alone(scan->text, scan->size, i, after)) {
+        *end = token->rstrip ? skip_space(scan, after) : after;
+        /* A token that strips the space before it cannot lie in the space that the last match consumed. */
+        bool taken = token->lstrip && *end <= scan->floor;
+        if (taken || (token->single_word && !stands_alone(scan->text, scan->size, i, after))) {
             i = after - 1;
             continue;
         }
@@ -209,7 +212,7 @@ const tess_added *tess_added_next(tess_added_scan *scan, size_t *begin, size_t *
          * tokenizers. */
         scan->from = after;
         *begin = token->lstrip ? skip_space_back(scan, i) : i;
-        *end = scan->floor = token->rstrip ? skip_space(scan, after) : after;
+        scan->floor = *end;
         return token;
     }
     return NULL;

@@ -193,3 +193,21 @@ tess_status tess_decode(const tess_tokenizer *t, const int32_t *ids, size_t n, b
     }
     return tess_buffer_append(text, "", 0); /* an empty text must not be NULL, because callers read text->data */
 }
+
+tess_status tess_decode_settled(const tess_tokenizer *t, const int32_t *ids, size_t n, bool skip_special,
+                                tess_buffer *text)
+{
+    bool runs = false;
+    for (int i = 0; i < t->decoder.n_steps; i++)
+        runs = runs || t->decoder.steps[i].kind == TESS_DECODE_BYTE_FALLBACK;
+    for (; runs && n > 0 && tess_tokenizer_has(t, ids[n - 1]); n--) {
+        const tess_token *token = &t->tokens[ids[n - 1]];
+        if (!token->special && fallback_byte(token->text, token->size) < 0)
+            break;
+    }
+    size_t before = text->size;
+    TESS_TRY(tess_decode(t, ids, n, skip_special, text));
+    while (text->size >= before + 3 && memcmp(text->data + text->size - 3, "\xef\xbf\xbd", 3) == 0)
+        text->size -= 3;
+    return TESS_OK;
+}

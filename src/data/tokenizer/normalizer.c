@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "data/tokenizer/tokenizer_impl.h"
+#include "data/tokenizer/unicode.h"
 
 static tess_status read_step(tess_mem *mem, const tess_node *node, const char *type, void *into)
 {
@@ -47,17 +48,30 @@ void tess_normalizer_free(tess_normalizer *normalizer)
     normalizer->n_steps = 0;
 }
 
-tess_status tess_pattern_find(const tess_regex *regex, const tess_buffer *literal, tess_regex_scratch *scratch,
-                              const char *text, size_t size, size_t from, bool *found, size_t *begin, size_t *end)
+tess_status tess_matches_next(tess_matches *m, bool *found, size_t *begin, size_t *end)
 {
-    if (regex != NULL)
-        return tess_regex_find(regex, scratch, text, size, from, found, begin, end);
-    const char *at = literal->size > 0 ? memmem(text + from, size - from, literal->data, literal->size) : NULL;
-    *found = at != NULL;
-    if (at != NULL) {
-        *begin = (size_t)(at - text);
-        *end = *begin + literal->size;
+    for (*found = false; m->from <= m->size;
+         m->from += m->from < m->size ? (size_t)tess_utf8_length(m->text[m->from]) : 1) {
+        if (m->regex != NULL) {
+            TESS_TRY(tess_regex_find(m->regex, m->scratch, m->text, m->size, m->from, found, begin, end));
+        } else {
+            const tess_buffer *l = m->literal;
+            const char *at =
+                l->size == 0 ? m->text + m->from : memmem(m->text + m->from, m->size - m->from, l->data, l->size);
+            *found = at != NULL;
+            *begin = at != NULL ? (size_t)(at - m->text) : 0;
+            *end = *begin + l->size;
+        }
+        if (!*found)
+            return TESS_OK;
+        m->from = *end;
+        if (*begin < *end || *end != m->last || !m->any) {
+            m->last = *end;
+            m->any = true;
+            return TESS_OK;
+        }
     }
+    *found = false;
     return TESS_OK;
 }
 
@@ -80,22 +94,17 @@ static tess_status run_step(const tess_norm_step *step, tess_norm_scratch *scrat
         *changed = true;
         return tess_normal_form(step->kind, scratch, text, size, out);
     }
-    for (size_t from = 0; from < size;) {
+    tess_matches matches = {
+        .regex = step->regex, .literal = &step->pattern, .scratch = scratch->regex, .text = text, .size = size};
+    for (size_t done = 0, begin, end;; done = end) {
         bool found;
-        size_t begin = 0, end = 0;
-        TESS_TRY(
-            tess_pattern_find(step->regex, &step->pattern, scratch->regex, text, size, from, &found, &begin, &end));
-        if (!found) {
-            if (*changed)
-                TESS_TRY(tess_buffer_append(out, text + from, size - from));
-            break;
-        }
+        TESS_TRY(tess_matches_next(&matches, &found, &begin, &end));
+        if (!found)
+            return *changed ? tess_buffer_append(out, text + done, size - done) : TESS_OK;
         *changed = true;
-        TESS_TRY(tess_buffer_append(out, text + from, begin - from));
+        TESS_TRY(tess_buffer_append(out, text + done, begin - done));
         TESS_TRY(tess_buffer_append(out, step->text.data, step->text.size));
-        from = end;
     }
-    return TESS_OK;
 }
 
 tess_status tess_normalize(const tess_normalizer *normalizer, tess_norm_scratch *scratch, const char *text, size_t size,

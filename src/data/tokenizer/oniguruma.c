@@ -1,11 +1,12 @@
 #include "data/tokenizer/oniguruma.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/text/text.h"
 #include "data/tokenizer/unicode_added.h"
 
-enum { MAX_PATTERN = 1 << 16 };
+enum { MAX_PATTERN = 1 << 16, MAX_DEPTH = 64 };
 
 /* The escapes that stand for classes, as Oniguruma defines them: the inside of a character class, and properties. */
 static const struct escape_class {
@@ -82,53 +83,114 @@ static tess_status rewrite_class(const char *p, size_t n, const struct escape_cl
     return in_class ? TESS_OK : tess_buffer_append(out, "]", 1);
 }
 
-/* Copies the escape at p[0] == '\\' to out. *used: its number of bytes in the pattern. */
-static tess_status rewrite_escape(const char *p, size_t n, bool in_class, const char *what, tess_buffer *out,
-                                  size_t *used)
+/* Appends \b or \B. Oniguruma's words are those of \w; PCRE2's borders are drawn by other classes. */
+static tess_status append_border(bool inverted, tess_buffer *out)
 {
-    TESS_CHECK(n >= 2, TESS_E_FORMAT, "%s: the regex ends in a backslash", what);
+    static const char *const parts[2][4] = {{"(?:(?<=[", "])(?![", "])|(?<![", "])(?=["},
+                                            {"(?:(?<=[", "])(?=[", "])|(?<![", "])(?!["}};
+    for (int i = 0; i < 4; i++) {
+        TESS_TRY(tess_buffer_printf(out, "%s", parts[inverted][i]));
+        TESS_TRY(append_class(class_of('w'), out));
+    }
+    return tess_buffer_printf(out, "]))");
+}
+
+typedef struct rewriter {
+    const char *what; /* name of the pattern in messages */
+    tess_buffer *out;
+    bool in_class;
+    size_t item;              /* offset in `out` of what a quantifier would repeat */
+    size_t groups[MAX_DEPTH]; /* offsets in `out` of the open parentheses */
+    int depth;
+} rewriter;
+
+/* Copies the escape at p[0] == '\\' to r->out. *used: its number of bytes in the pattern. */
+static tess_status rewrite_escape(rewriter *r, const char *p, size_t n, size_t *used)
+{
+    TESS_CHECK(n >= 2, TESS_E_FORMAT, "%s: the regex ends in a backslash", r->what);
     *used = 2;
     const struct escape_class *class = class_of((char)(p[1] | 0x20));
     if (p[1] == 'p' || p[1] == 'P' || (class != NULL && p[1] != 'H'))
-        return rewrite_class(p, n, class, in_class, out, used);
+        return rewrite_class(p, n, class, r->in_class, r->out, used);
+    if (!r->in_class && (p[1] == 'b' || p[1] == 'B'))
+        return append_border(p[1] == 'B', r->out);
     TESS_CHECK(strchr("HRXKyYGQEC", p[1]) == NULL || p[1] == '\0', TESS_E_UNSUPPORTED,
-               "%s: \\%c in a regex is not supported", what, p[1]);
+               "%s: \\%c in a regex is not supported", r->what, p[1]);
     if (p[1] == 'u' && n >= 6) {
         *used = 6;
-        return tess_buffer_printf(out, "\\x{%.4s}", p + 2);
+        return tess_buffer_printf(r->out, "\\x{%.4s}", p + 2);
     }
-    return tess_buffer_append(out, p, 2);
+    return tess_buffer_append(r->out, p, 2);
 }
 
-static tess_status rewrite(const char *p, size_t n, const char *what, tess_buffer *out)
+/* Copies the interval at p[0] == '{'. In Oniguruma a '+' after an interval repeats what is repeated, as does a '?'
+ * after {n}; in PCRE2 they would make the interval possessive or lazy. {,m} is {0,m}. */
+static tess_status rewrite_interval(rewriter *r, const char *p, size_t n, size_t *used)
 {
-    bool in_class = false;
-    for (size_t i = 0; i < n;) {
-        size_t used = 1;
+    static const char digits[] = "0123456789";
+    char text[32];
+    snprintf(text, sizeof(text), "%.*s", (int)(n < sizeof(text) - 1 ? n : sizeof(text) - 1), p);
+    size_t first = strspn(text + 1, digits), end = 1 + first;
+    bool range = text[end] == ',';
+    size_t second = range ? strspn(text + end + 1, digits) : 0;
+    end += range + second;
+    if (text[end] != '}' || first + second == 0)
+        return tess_buffer_append(r->out, p, 1);
+    *used = end + 1;
+    bool again = text[end + 1] == '+' || (text[end + 1] == '?' && !range);
+    if (again) {
+        TESS_TRY(tess_buffer_append(r->out, "(?:", 3));
+        memmove(r->out->data + r->item + 3, r->out->data + r->item, r->out->size - 3 - r->item);
+        memcpy(r->out->data + r->item, "(?:", 3);
+    }
+    return tess_buffer_printf(r->out, "{%s%.*s%s", first == 0 ? "0" : "", (int)end, text + 1, again ? ")" : "");
+}
+
+/* Checks and copies a character that stands for itself, opens or closes something, or repeats. */
+static tess_status rewrite_character(rewriter *r, const char *p, size_t n, size_t *used)
+{
+    const char *what = r->what;
+    TESS_CHECK(!r->in_class || (p[0] != '[' && (p[0] != '&' || n < 2 || p[1] != '&')), TESS_E_UNSUPPORTED,
+               "%s: nested character classes in a regex are not supported", what);
+    if (!r->in_class && p[0] == '(') {
+        TESS_CHECK(n < 3 || p[1] != '?' || strchr("ix-:=!<>", p[2]) != NULL, TESS_E_UNSUPPORTED,
+                   "%s: (?%c in a regex is not supported", what, p[2]);
+        TESS_CHECK(n < 2 || p[1] != '*', TESS_E_UNSUPPORTED, "%s: (* in a regex is not supported", what);
+        TESS_CHECK(r->depth < MAX_DEPTH, TESS_E_UNSUPPORTED,
+                   "%s: parentheses nested more than %d deep in a regex are not supported", what, MAX_DEPTH);
+        r->groups[r->depth++] = r->out->size;
+    } else if (!r->in_class && p[0] == ')' && r->depth > 0) {
+        r->item = r->groups[--r->depth];
+    } else if (!r->in_class && p[0] == '[') {
+        r->in_class = true;
+        r->item = r->out->size;
+        /* a ']' right after the bracket is an ordinary character */
+        *used += n > *used && p[*used] == '^';
+        *used += n > *used && p[*used] == ']';
+    } else if (r->in_class) {
+        r->in_class = p[0] != ']';
+    } else if (strchr("*+?|", p[0]) == NULL && ((unsigned char)p[0] & 0xc0) != 0x80) {
+        r->item = r->out->size;
+    }
+    return tess_buffer_append(r->out, p, *used);
+}
+
+static tess_status rewrite(rewriter *r, const char *p, size_t n)
+{
+    for (size_t i = 0, used; i < n; i += used) {
+        used = 1;
         if (p[i] == '\\') {
-            TESS_TRY(rewrite_escape(p + i, n - i, in_class, what, out, &used));
-        } else if (in_class && p[i] == '[' && i + 1 < n && p[i + 1] == ':') {
+            r->item = r->in_class ? r->item : r->out->size;
+            TESS_TRY(rewrite_escape(r, p + i, n - i, &used));
+        } else if (r->in_class && p[i] == '[' && i + 1 < n && p[i + 1] == ':') {
             const char *end = memchr(p + i, ']', n - i);
             used = end == NULL ? 1 : (size_t)(end - (p + i)) + 1;
-            TESS_TRY(tess_buffer_append(out, p + i, used));
+            TESS_TRY(tess_buffer_append(r->out, p + i, used));
+        } else if (!r->in_class && p[i] == '{') {
+            TESS_TRY(rewrite_interval(r, p + i, n - i, &used));
         } else {
-            TESS_CHECK(!in_class || (p[i] != '[' && (p[i] != '&' || i + 1 >= n || p[i + 1] != '&')), TESS_E_UNSUPPORTED,
-                       "%s: nested character classes in a regex are not supported", what);
-            TESS_CHECK(in_class || n - i < 3 || p[i] != '(' || p[i + 1] != '?' || strchr("ix-:=!<>", p[i + 2]) != NULL,
-                       TESS_E_UNSUPPORTED, "%s: (?%c in a regex is not supported", what, p[i + 2]);
-            TESS_CHECK(in_class || n - i < 2 || p[i] != '(' || p[i + 1] != '*', TESS_E_UNSUPPORTED,
-                       "%s: (* in a regex is not supported", what);
-            if (!in_class && p[i] == '[') {
-                in_class = true;
-                /* a ']' right after the bracket is an ordinary character */
-                used += i + used < n && p[i + used] == '^';
-                used += i + used < n && p[i + used] == ']';
-            } else if (in_class && p[i] == ']') {
-                in_class = false;
-            }
-            TESS_TRY(tess_buffer_append(out, p + i, used));
+            TESS_TRY(rewrite_character(r, p + i, n - i, &used));
         }
-        i += used;
     }
     return TESS_OK;
 }
@@ -138,10 +200,10 @@ tess_status tess_oniguruma_create(tess_mem *mem, const char *pattern, size_t siz
     TESS_CHECK(size <= MAX_PATTERN, TESS_E_UNSUPPORTED, "%s: a regex of %zu bytes (at most %d)", what, size,
                MAX_PATTERN);
     TESS_AUTO(tess_buffer_free) tess_buffer rewritten = {.mem = mem};
-    TESS_TRY(rewrite(pattern, size, what, &rewritten));
+    rewriter r = {.what = what, .out = &rewritten};
+    TESS_TRY(rewrite(&r, pattern, size));
     TESS_TRY(tess_regex_create(mem, rewritten.data != NULL ? rewritten.data : "", rewritten.size,
-                               TESS_REGEX_UTF8 | TESS_REGEX_MULTILINE | TESS_REGEX_NAMED_ONLY | TESS_REGEX_NOT_EMPTY,
-                               what, out));
+                               TESS_REGEX_UTF8 | TESS_REGEX_MULTILINE | TESS_REGEX_NAMED_ONLY, what, out));
     tess_regex_speed_up(*out);
     return TESS_OK;
 }

@@ -60,17 +60,17 @@ static tess_status run_split(const tess_pre_run *run, int index, const char *tex
 {
     const tess_pre_step *step = &run->pre->steps[index];
     pending p = {.run = run, .next = index + 1, .behavior = step->behavior, .text = text};
+    tess_matches matches = {
+        .regex = step->regex, .literal = &step->text, .scratch = run->regex, .text = text, .size = size};
     size_t at = 0;
-    while (at < size) {
-        bool found = false;
-        size_t begin = 0, end = 0;
-        TESS_TRY(tess_pattern_find(step->regex, &step->text, run->regex, text, size, at, &found, &begin, &end));
+    for (size_t begin, end;; at = end) {
+        bool found;
+        TESS_TRY(tess_matches_next(&matches, &found, &begin, &end));
         if (!found)
             break;
         if (begin > at)
             TESS_TRY(put(&p, at, begin, step->invert));
         TESS_TRY(put(&p, begin, end, !step->invert));
-        at = end;
     }
     if (at < size)
         TESS_TRY(put(&p, at, size, step->invert));

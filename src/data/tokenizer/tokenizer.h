@@ -81,6 +81,11 @@ tess_status tess_encode_text(const tess_tokenizer *tokenizer, const char *text, 
 tess_status tess_decode(const tess_tokenizer *tokenizer, const int32_t *ids, size_t n, bool skip_special,
                         struct tess_buffer *text);
 
+/* Like tess_decode, but appends only the part of the text that later ids cannot change: without a character at the end
+ * that may be incomplete, and without a run of byte tokens (<0x0A>) at the end, which is decoded as a whole. */
+tess_status tess_decode_settled(const tess_tokenizer *tokenizer, const int32_t *ids, size_t n, bool skip_special,
+                                struct tess_buffer *text);
+
 /* Trains byte-level BPE (GPT-2's pre-tokenizer regex, no normalizer). Each round merges the most frequent pair; of
  * equally frequent ones the smaller pair of ids, as HF tokenizers does. `specials` get the first ids. Writes a
  * tokenizer.json that HF tokenizers reads to `json` (a tess_buffer). */

@@ -123,9 +123,21 @@ typedef struct tess_added_scan {
 /* Finds the next match: *begin..*end, including the space that it consumes. NULL: there is none. */
 const tess_added *tess_added_next(tess_added_scan *scan, size_t *begin, size_t *end);
 
-/* Finds the next occurrence of `regex`, or of the literal if there is no regex, at or after `from`. */
-tess_status tess_pattern_find(const tess_regex *regex, const tess_buffer *literal, tess_regex_scratch *scratch,
-                              const char *text, size_t size, size_t from, bool *found, size_t *begin, size_t *end);
+/* A walk through the matches of `regex` in a text, or of the literal if there is no regex. An empty match counts,
+ * unless it lies where the match before it ends. */
+typedef struct tess_matches {
+    const tess_regex *regex;
+    const tess_buffer *literal;
+    tess_regex_scratch *scratch;
+    const char *text;
+    size_t size;
+    size_t from; /* position where the search continues */
+    size_t last; /* end of the last match, if there is any */
+    bool any;
+} tess_matches;
+
+/* Finds the next match: *begin..*end. *found is false after the last one. */
+tess_status tess_matches_next(tess_matches *matches, bool *found, size_t *begin, size_t *end);
 
 /* ---- Pre-tokenizer ---- */
 typedef enum tess_pre_kind {
