@@ -437,6 +437,78 @@ typedef struct tess_gather_rows_args {
     int64_t n, row_bytes;
 } tess_gather_rows_args;
 
+/* ---- Mixtures of experts: E experts, of which each token chooses K ---- */
+enum { TESS_MAX_EXPERTS = 1024, TESS_MAX_CHOICES = 64 };
+
+/* p = softmax(logits) over all experts (sums along a row: device/elementwise.h). A token chooses the experts with the K
+ * largest p; of equal ones that with the lowest number. Its weights are their p, or with `normalize` p / (the sum of
+ * the chosen p, experts ascending). A row with a NaN has weights of NaN, and chooses experts 0 .. K-1. */
+typedef struct tess_route_args {
+    const float *logits; /* (T, E) */
+    float *probs;        /* (T, E); may be logits */
+    int32_t *chosen;     /* (T, K) experts, ascending */
+    float *weights;      /* (T, K) */
+    float *lse;          /* (T) log-sum-exp of the logits; NULL: not wanted */
+    int64_t T, E, K;     /* K <= E, TESS_MAX_CHOICES */
+    bool normalize;
+} tess_route_args;
+
+/* The gradient of the logits, in sums over experts ascending. w, p: weight and probability of a chosen expert; g: the
+ * gradient of its weight; n: number of an expert's rows.
+ *
+ *     dp = balance n, plus for a chosen expert g, or with `normalize` (g - sum of w g) / (the sum of the chosen p)
+ *     dlogits = p (dp - sum of p dp) + z lse p */
+typedef struct tess_route_grad_args {
+    const float *probs;    /* (T, E) */
+    const int32_t *chosen; /* (T, K) */
+    const int32_t *place;  /* (T, K) */
+    const float *weights;  /* (T, K) */
+    const float *dgate;    /* (T K) g of each sorted row */
+    const int32_t *ends;   /* (E) as tess_sort_rows_args writes them; NULL: balance is 0 */
+    const float *lse;      /* (T); NULL: z is 0 */
+    float balance, z;
+    void *dlogits; /* (T, E) */
+    int64_t T, E, K;
+    bool normalize;
+    tess_dtype dtype;
+} tess_route_grad_args;
+
+/* Sorts the T K pairs of a token and an expert by (expert, token). Rows ends[e-1] .. ends[e] belong to expert e. */
+typedef struct tess_sort_rows_args {
+    const int32_t *chosen; /* (T, K) ascending */
+    const float *weights;  /* (T, K) */
+    int32_t *ends;         /* (E) */
+    int32_t *place;        /* (T, K) the sorted row of each pair */
+    int32_t *token;        /* (T K) token and weight of each sorted row */
+    float *gate;           /* (T K) */
+    int32_t *first_bad;    /* (1) the first token with a weight of NaN; -1: there is none */
+    int64_t T, E, K;       /* T K < 2^31 */
+} tess_sort_rows_args;
+
+/* y[t] = base[t] + the sum over k ascending of gate[i] rows[i], i = place[t,k]; FMAs in float32, and one rounding. */
+typedef struct tess_combine_rows_args {
+    const void *rows;     /* (T K, C) */
+    const float *gate;    /* (T K); NULL: 1 each */
+    const int32_t *place; /* (T, K) */
+    const void *base;     /* (T, C); may be y; NULL: 0 */
+    void *y;              /* (T, C) */
+    int64_t T, K, C;
+    tess_dtype dtype;
+} tess_combine_rows_args;
+
+/* Gradients of the same call for n sorted rows: dgate[i] = sum of dy[t] rows[i] (one FMA each; a sum along a row),
+ * drows[i] = gate[i] dy[t], t = token[i]. */
+typedef struct tess_combine_grad_args {
+    const void *dy;       /* (T, C) */
+    const void *rows;     /* (n, C) */
+    const float *gate;    /* (n) */
+    const int32_t *token; /* (n) */
+    void *drows;          /* (n, C); may be rows */
+    float *dgate;         /* (n) */
+    int64_t n, C;
+    tess_dtype dtype;
+} tess_combine_grad_args;
+
 /* *sum += x[i], or -x[i] with `negate`. The sum is exact, so neither order nor ranks change it. It is normalised
  * afterwards: equal values have equal limbs. */
 typedef struct tess_exact_sum_args {
@@ -592,6 +664,33 @@ typedef struct tess_row_sumsq_args {
         (READS(x, MATRIX(n, row_bytes), BYTES, .gathered = true), READS(index, EACH(n), INDICES),                      \
          WRITES(y, MATRIX(n, row_bytes), BYTES)),                                                                      \
         (.n = 1, .row_bytes = 203), ITEMS(n))                                                                          \
+    ROW(route, tess_route_args, VEC,                                                                                   \
+        (READS(logits, MATRIX(T, E), FLOATS), WRITES(probs, MATRIX(T, E), FLOATS),                                     \
+         WRITES(chosen, MATRIX(T, K), INDICES), WRITES(weights, MATRIX(T, K), FLOATS), WRITES(lse, EACH(T), FLOATS)),  \
+        (.T = 1, .E = 101, .K = 5, .normalize = true), ITEMS(T), .flops = 12)                                          \
+    ROW(route_backward, tess_route_grad_args, REF,                                                                     \
+        (READS(probs, MATRIX(T, E), FLOATS), READS(chosen, MATRIX(T, K), INDICES, .below = BY(AT(E))),                 \
+         READS(place, MATRIX(T, K), INDICES), READS(weights, MATRIX(T, K), FLOATS),                                    \
+         READS(dgate, EACH(T), FLOATS, .gathered = true), READS(ends, ROW_OF(E), INDICES, .below = BY(AT(E))),         \
+         READS(lse, EACH(T), FLOATS), WRITES(dlogits, MATRIX(T, E), OWN)),                                             \
+        (.T = 1, .E = 101, .K = 5, .normalize = true, .balance = 0.01f, .z = 0.1f), DTYPE(dtype), ITEMS(T),            \
+        .flops = 6)                                                                                                    \
+    ROW(sort_rows, tess_sort_rows_args, REF,                                                                           \
+        (READS(chosen, MATRIX(T, K), INDICES, .below = BY(AT(E))), READS(weights, MATRIX(T, K), FLOATS),               \
+         WRITES(ends, ROW_OF(E), INDICES), WRITES(place, MATRIX(T, K), INDICES),                                       \
+         WRITES(token, MATRIX(T, K), INDICES), WRITES(gate, MATRIX(T, K), FLOATS),                                     \
+         WRITES(first_bad, BLOCK(sizeof(int32_t)))),                                                                   \
+        (.T = 1, .E = 11, .K = 5))                                                                                     \
+    ROW(combine_rows, tess_combine_rows_args, VEC,                                                                     \
+        (READS(rows, .rows = BY(AT(T), AT(K)), .columns = BY(AT(C)), OWN, .gathered = true),                           \
+         READS(gate, .rows = BY(AT(T), AT(K)), .columns = SEVERAL(1), FLOATS, .gathered = true),                       \
+         READS(place, MATRIX(T, K), INDICES), READS(base, MATRIX(T, C), OWN), WRITES(y, MATRIX(T, C), OWN)),           \
+        (.T = 1, .K = 3, .C = 203), DTYPE(dtype), ITEMS(T), .flops = 2)                                                \
+    ROW(combine_backward, tess_combine_grad_args, VEC,                                                                 \
+        (READS(rows, MATRIX(n, C), OWN), READS(dy, MATRIX(n, C), OWN, .gathered = true),                               \
+         READS(gate, EACH(n), FLOATS), READS(token, EACH(n), INDICES), WRITES(drows, MATRIX(n, C), OWN),               \
+         WRITES(dgate, EACH(n), FLOATS)),                                                                              \
+        (.n = 1, .C = 203), DTYPE(dtype), ITEMS(n), .flops = 3)                                                        \
     ROW(exact_sum, tess_exact_sum_args, REF,                                                                           \
         (READS(x, EACH(n), FLOATS), UPDATES(sum, BLOCK(sizeof(tess_exact_sum)))), (.n = 203), .flops = 1)              \
     ROW(find_not_finite, tess_find_not_finite_args, REF,                                                               \

@@ -332,8 +332,8 @@ static tess_status find_not_finite(tess_stream *s, const tess_kernel_row *row, c
     return TESS_OK;
 }
 
-/* The row itself refuses float16. */
-static tess_status refuse(tess_stream *s, const tess_kernel_row *row, const void *args)
+/* The row itself takes float16, or refuses it. */
+static tess_status itself(tess_stream *s, const tess_kernel_row *row, const void *args)
 {
     return row->call(plain(s), s, args);
 }
@@ -351,9 +351,11 @@ static tess_status call(tess_stream *s, tess_kernel_row_id id, const void *args)
                                                         [TESS_ROW_layernorm_forward] = norm_forward,
                                                         [TESS_ROW_embedding_forward] = embedding_forward,
                                                         [TESS_ROW_find_not_finite] = find_not_finite,
-                                                        [TESS_ROW_round_fp8] = refuse,
-                                                        [TESS_ROW_fp8_encode] = refuse,
-                                                        [TESS_ROW_fp8_decode] = refuse};
+                                                        [TESS_ROW_combine_rows] = itself,
+                                                        [TESS_ROW_combine_backward] = itself,
+                                                        [TESS_ROW_round_fp8] = itself,
+                                                        [TESS_ROW_fp8_encode] = itself,
+                                                        [TESS_ROW_fp8_decode] = itself};
     const tess_kernel_row *row = tess_kernel_row_of(id);
     const tess_operand of_call = {.dtype_of = row->dtype_of};
     if (tess_operand_dtype(args, &of_call) != TESS_F16)

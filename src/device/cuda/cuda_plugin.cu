@@ -84,6 +84,7 @@ static void fill(tess_kernels *table)
     tess_kernels_cuda_cross_entropy(table);
     tess_kernels_cuda_copies(table);
     tess_kernels_cuda_runs(table);
+    tess_kernels_cuda_routing(table);
 }
 
 static void fill_tensor(tess_kernels *table)

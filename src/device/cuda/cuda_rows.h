@@ -21,6 +21,7 @@ void tess_kernels_cuda_embedding(tess_kernels *k);
 void tess_kernels_cuda_cross_entropy(tess_kernels *k);
 void tess_kernels_cuda_copies(tess_kernels *k);
 void tess_kernels_cuda_runs(tess_kernels *k);
+void tess_kernels_cuda_routing(tess_kernels *k);
 
 /* Rows for tensor cores, which replace the bfloat16 rows above. Their bits depend on the GPU's architecture. They
  * compute products without leaves, and heads of up to 128 channels. */

@@ -11,7 +11,7 @@ nvcc=$(sed -n 's/^TESS_NVCC:FILEPATH=//p' "$build/CMakeCache.txt")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 plain=" copies embedding reduce runs sums "     # rows whose definition has no FMA
-divide=" elementwise norm cross_entropy "       # rows that divide
+divide=" elementwise norm cross_entropy routing "     # rows that divide
 failed=0
 
 for source in src/device/cuda/*.cu src/device/cuda/kernels/*.cu; do
