@@ -1,7 +1,6 @@
-/* Rows are independent: a token's log-probability has the same bits in training and in evaluation, token by token or in
- * pieces through a key/value cache, alone or next to other sequences, with any number of threads, at every kernel
- * level.
- */
+/* Rows are independent: a token's log-probability has the same bits in training and in evaluation, from the logits that
+ * generation samples from, token by token or in pieces through a key/value cache, alone or next to other sequences,
+ * with any number of threads, at every kernel level. */
 #include <math.h>
 
 #include "base/core/rng.h"
@@ -65,6 +64,34 @@ static void cache_close(cache *c)
     test_free(c->v);
 }
 
+/* Evaluates a batch and asks for the logits of all its rows at the same time: generation samples from them. Put through
+ * the loss's kernel, they must give the same log-probabilities and entropies. */
+static void score(rig *r, tess_executor *executor, const tess_batch *batch, float inv_temperature, float *logprob,
+                  float *entropy)
+{
+    const int64_t T = batch->n_tokens, V = r->config.vocab_size;
+    const tess_range all = {.end = tess_model_n_units(r->model), .batch = batch};
+    float *logits = test_alloc((size_t)(T * V) * sizeof(float)), again[2][MAX_T];
+    int32_t rows[MAX_T];
+    for (int32_t t = 0; t < T; t++)
+        rows[t] = t;
+    const tess_head_task task = {inv_temperature, logprob, entropy, .rows = rows, .n_rows = T, .logits = logits};
+    EXPECT_OK(tess_executor_score(executor, &all, NULL, NULL, &task));
+    EXPECT_OK(tess_stream_kernels(r->stream)->cross_entropy(r->stream,
+                                                            &(tess_cross_entropy){.n = T,
+                                                                                  .V = V,
+                                                                                  .logits = logits,
+                                                                                  .ld = V,
+                                                                                  .targets = batch->targets,
+                                                                                  .inv_temperature = inv_temperature,
+                                                                                  .logprob = again[0],
+                                                                                  .entropy = again[1],
+                                                                                  .dtype = r->dtype}));
+    EXPECT_SAME(again[0], logprob, (size_t)T);
+    EXPECT_SAME(again[1], entropy, (size_t)T);
+    test_free(logits);
+}
+
 /* The sequence in pieces through a cache, next to another sequence that grows there. */
 static void logprobs_by_cache(const text *f, rig *r, const pieces *cut, bool with_neighbour, float *logprob)
 {
@@ -73,7 +100,7 @@ static void logprobs_by_cache(const text *f, rig *r, const pieces *cut, bool wit
     cache_open(&c, r, f->max_position);
     int32_t begin = f->batch.cu_seqlens[f->batch.n_seqs - 1], length = (int32_t)f->batch.n_tokens - begin;
     int32_t ids[MAX_T], pos[MAX_T], targets[MAX_T];
-    float out[MAX_T];
+    float out[MAX_T], entropy[MAX_T];
     int32_t other = 0; /* tokens of the neighbour so far */
     for (int32_t done = 0, piece = 0; done < length; piece++) {
         int32_t n = cut->length[piece % cut->n];
@@ -100,7 +127,7 @@ static void logprobs_by_cache(const text *f, rig *r, const pieces *cut, bool wit
                             .cu_seqlens = cu_seqlens + skip,
                             .cache = &c.kv,
                             .pages = tables + skip};
-        EXPECT_OK(tess_executor_logprobs(executor, &batch, 1, out, NULL));
+        score(r, executor, &batch, 1, out, entropy);
         memcpy(logprob + done, out + front, (size_t)n * sizeof(float));
         done += n;
     }
@@ -130,14 +157,14 @@ static void check_rows(const text *f, const char *level, tess_dtype dtype)
         if (n_threads == 1)
             memcpy(packed, trained, sizeof(packed));
         EXPECT_SAME(trained, packed, (size_t)f->batch.n_tokens);
-        EXPECT_OK(tess_executor_logprobs(executor, &f->batch, 1, got, entropy));
+        score(&r, executor, &f->batch, 1, got, entropy);
         EXPECT_SAME(got, packed, (size_t)f->batch.n_tokens);
         for (int64_t t = 0; t < f->batch.n_tokens; t++)
             EXPECT(f->batch.targets[t] < 0 ||
                    (entropy[t] > 0 && entropy[t] <= logf((float)f->config.vocab_size) * 1.0001f));
         tess_token_loss warm = {trained, 0.7f, false, keep_logprobs};
         EXPECT_OK(tess_executor_train(executor, &f->batch, &warm, got));
-        EXPECT_OK(tess_executor_logprobs(executor, &f->batch, 0.7f, got, entropy));
+        score(&r, executor, &f->batch, 0.7f, got, entropy);
         EXPECT_SAME(trained, got, (size_t)f->batch.n_tokens);
         tess_executor_destroy(&executor);
         logprobs_by_cache(f, &r, &whole, false, got);
