@@ -82,6 +82,12 @@ CASES = {
                      rope_parameters=rope("yarn", factor=2.0, original_max_position_embeddings=32, beta_fast=16.0,
                                           beta_slow=2.0, truncate=False, mscale=1.2, mscale_all_dim=0.7)), PACKED),
     "gpt2": (*gpt2(), PACKED),
+    "mixtral": (*llama("Mixtral", hidden_size=18, intermediate_size=13, num_local_experts=5, num_experts_per_tok=2,
+                       sliding_window=6, num_attention_heads=4, num_key_value_heads=2, head_dim=6,
+                       output_router_logits=True, router_aux_loss_coef=0.3), PACKED),
+    "qwen3_moe": (*llama("Qwen3Moe", num_hidden_layers=3, intermediate_size=11, moe_intermediate_size=9, num_experts=7,
+                         num_experts_per_tok=3, norm_topk_prob=False, mlp_only_layers=[1], num_attention_heads=4,
+                         num_key_value_heads=2, head_dim=8, tie_word_embeddings=True), PACKED),
 }
 
 
@@ -94,27 +100,74 @@ def exact_norms(model):
             module.forward = forward.__get__(module)
 
 
+def exact_routers(model):
+    """Routers without the cast to float32."""
+    def forward(self, x):
+        logits = torch.nn.functional.linear(x.reshape(-1, self.hidden_dim), self.weight)
+        value, index = torch.topk(logits.softmax(-1), self.top_k, dim=-1)
+        if getattr(self, "norm_topk_prob", True):
+            value = value / value.sum(-1, keepdim=True)
+        return logits, value, index
+    for module in model.modules():
+        if type(module).__name__.endswith("TopKRouter"):
+            module.forward = forward.__get__(module)
+
+
+def stored(config, name, tensor):
+    """The parameters of a model's files, and the parts of a tensor of transformers that they are: it stacks experts."""
+    mixtral = config.model_type == "mixtral"
+    name = name.replace(".mlp.", ".block_sparse_moe.") if mixtral else name
+    stem, _, last = name.rpartition(".")
+    if not stem.endswith(".experts"):
+        return [(name, tensor)]
+    gate, up, down = ("w1", "w3", "w2") if mixtral else ("gate_proj", "up_proj", "down_proj")
+    maps = (down,) if last == "down_proj" else (gate, up)
+    return [(f"{stem}.{e}.{maps[i]}.weight", part)
+            for e, matrix in enumerate(tensor) for i, part in enumerate(matrix.chunk(len(maps)))]
+
+
 def build(config, cls, dtype, attention):
     config = type(config).from_dict(config.to_dict())
     config._attn_implementation = attention
+    config._experts_implementation = "eager"
     model = cls(config).eval()
     for name, p in model.named_parameters():
-        p.data = torch.from_numpy(weights(name, tuple(p.shape)))
+        for file, part in stored(config, name, p.data):
+            part.copy_(torch.from_numpy(weights(file, tuple(part.shape))))
     model.tie_weights()
     if dtype == torch.float64:
         exact_norms(model)
+        exact_routers(model)
     return model.to(dtype)
+
+
+def balance(config, logits):
+    """The auxiliary loss of one layer for all tokens of a batch, in the type of its router's logits."""
+    k, E = config.num_experts_per_tok, logits.shape[1]
+    p = logits.softmax(-1)
+    best = p.sort(descending=True).values
+    assert k == E or (best[:, k - 1] - best[:, k]).min() > 1e-4, "a choice of experts is too close"
+    counts = torch.bincount(p.topk(k).indices.flatten(), minlength=E)
+    loss = E * (counts.to(p.dtype) / len(p) * p.mean(0)).sum()
+    theirs = transformers.models.mixtral.modeling_mixtral.load_balancing_loss_func((logits.float(),), E, k)
+    assert abs(loss - theirs) < 1e-5
+    return loss
 
 
 def run(model, sequences, targets):
     model.zero_grad()
-    logits, loss = [], torch.zeros((), dtype=torch.float64)
+    logits, routers, loss = [], [], torch.zeros((), dtype=torch.float64)
     for ids, target in zip(sequences, targets):
-        out = model(torch.tensor([ids]), use_cache=False).logits[0]
+        result = model(torch.tensor([ids]), use_cache=False)
+        out = result.logits[0]
         loss = loss + torch.nn.functional.cross_entropy(out, torch.tensor(target), ignore_index=-1, reduction="sum")
         logits.append(out.detach().double().numpy())
-    loss.backward()
-    grads = {name: p.grad.double().numpy() for name, p in model.named_parameters()}
+        routers.append(getattr(result, "router_logits", None) or ())
+    balances = [balance(model.config, torch.cat(layer)) for layer in zip(*routers)]
+    n_targets = sum(t >= 0 for target in targets for t in target)
+    (loss + n_targets * getattr(model.config, "router_aux_loss_coef", 0) * sum(balances)).backward()
+    grads = {file: part.double().numpy() for name, p in model.named_parameters()
+             for file, part in stored(model.config, name, p.grad)}
     return np.concatenate(logits), loss.item(), grads
 
 

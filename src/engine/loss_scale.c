@@ -96,10 +96,12 @@ static tess_status grade_values(void *self, int64_t n, const float *value, float
 const tess_token_loss *tess_loss_scaled(tess_scaled_loss *s, const tess_token_loss *inner)
 {
     s->inner = inner;
-    s->outer = (tess_token_loss){.self = s, .inv_temperature = 1, .grade = grade_text};
+    s->outer =
+        (tess_token_loss){.self = s, .inv_temperature = 1, .routers = (float)s->scaler.scale, .grade = grade_text};
     if (inner != NULL)
         s->outer = (tess_token_loss){.self = s,
                                      .inv_temperature = inner->inv_temperature,
+                                     .routers = inner->routers * (float)s->scaler.scale,
                                      .whole = inner->whole,
                                      .grade = inner->grade != NULL ? grade : NULL,
                                      .grade_values = inner->grade_values != NULL ? grade_values : NULL};

@@ -3,9 +3,13 @@
 
 const tess_linear *tess_block_map(const tess_block *block, int i)
 {
-    for (int p = 0; p < block->n_parts; i -= block->parts[p++].part->n_maps)
-        if (i < block->parts[p].part->n_maps)
-            return (const void *)((const char *)block->parts[p].own + block->parts[p].part->maps[i]);
+    for (int p = 0; p < block->n_parts; i -= block->parts[p++].part->n_maps) {
+        const tess_placed_part *at = &block->parts[p];
+        if (i < at->part->n_maps)
+            return (const void *)((const char *)at->own + at->part->maps[i]);
+        if (at->part->map != NULL) /* such a part is the last one with maps */
+            return at->part->map(at->own, i);
+    }
     return NULL;
 }
 

@@ -57,6 +57,8 @@ typedef struct tess_block {
 /* Appends a part to a unit. Returns the part's struct of parameters, whose memory is zero and belongs to the model, or
  * NULL: model->built holds the error. */
 void *tess_model_add_part(tess_model *model, int unit, const tess_part *part);
+/* The same for a part whose struct of parameters ends with an array. */
+void *tess_model_add_sized_part(tess_model *model, int unit, const tess_part *part, size_t own_bytes);
 /* Returns the parameters of the block's first part of this kind, or NULL. */
 const void *tess_block_find(const tess_block *block, const tess_part *part);
 

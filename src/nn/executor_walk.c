@@ -222,8 +222,9 @@ static tess_status copy_overwritten(const tess_executor *e, const tess_layer_cal
         const tess_tensor_row *row = &part->tensors[j];
         void *kept = tess_tensor_get(m->tensors.own, row->at), *room = tess_tensor_get(m->own_again, row->at);
         if (room != kept)
-            TESS_TRY(
-                copy(e, room, kept, sizes[row->rows] * sizes[row->columns] * (int64_t)tess_dtype_size(call->dtype)));
+            TESS_TRY(copy(e, room, kept,
+                          sizes[row->rows] * sizes[row->columns] *
+                              (int64_t)(row->is_float ? sizeof(float) : tess_dtype_size(call->dtype))));
     }
     return TESS_OK;
 }
@@ -301,6 +302,7 @@ static tess_status backward_unit(tess_executor *e, const tess_range *r, int unit
     const bool want_din = input_part || unit > e->options.first_trainable_unit || b->din != NULL;
     if (input_part && !tess_executor_reads(e, unit))
         return TESS_OK;
+    call.routers = b->loss != NULL ? b->loss->routers : 1;
     tess_model_name_unit(e->model, unit, e->stream);
     TESS_TRY(tess_executor_page_backward(e, r, unit, b->part));
     TESS_TRY(open_unit(e, r->slot, b->part, &call));

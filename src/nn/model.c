@@ -283,7 +283,8 @@ double tess_model_unit_flops_per_token(const tess_model *model, int unit, int64_
     double n = 0;
     for (int i = block->first; i < block->first + block->n_params; i++)
         if (block->layer >= 0 && model->params[i].shape.n_dims == 2)
-            n += (model->params[i].frozen ? 4.0 : 6.0) * (double)tess_shape_count(&model->params[i].shape);
+            n += (model->params[i].frozen ? 4.0 : 6.0) * (1 - (double)model->params[i].idle) *
+                 (double)tess_shape_count(&model->params[i].shape);
     for (int i = 0; i < block->n_parts; i++)
         n += block->parts[i].part->flops != NULL ? block->parts[i].part->flops(block->parts[i].own, seq_len) : 0;
     return n;

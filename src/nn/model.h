@@ -38,6 +38,7 @@ typedef struct tess_param {
     /* A copy of a tied table for the embedding; the part with the head owns the table and its whole gradient */
     bool copy;
     int unit;
+    float idle; /* the share of tokens that do not read it: most tokens do not read an expert */
 } tess_param;
 
 typedef struct tess_model tess_model;

@@ -51,6 +51,9 @@ tess_status tess_model_config_check(const tess_model_config *c, const char *what
                "%s: initializer_range is %g; it must be in [0, 10]", what, c->initializer_range);
     TESS_CHECK(c->n_eos >= 0 && c->n_eos <= 8, TESS_E_INVALID, "%s: %d end-of-sequence tokens; at most 8", what,
                c->n_eos);
+    TESS_CHECK(c->parts.experts.top_k <= c->parts.experts.n, TESS_E_INVALID,
+               "%s: num_experts_per_tok is %lld; there are %lld experts to choose from", what,
+               (long long)c->parts.experts.top_k, (long long)c->parts.experts.n);
     TESS_TRY_CTX(check_sum_leaves(c->sum_leaves, "sum_leaves"), "%s", what);
     TESS_TRY(check_token(what, "bos_token_id", c->bos_token_id));
     TESS_TRY(check_token(what, "pad_token_id", c->pad_token_id));

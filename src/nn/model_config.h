@@ -12,7 +12,9 @@ typedef enum tess_family {
     TESS_FAMILY_QWEN2,
     TESS_FAMILY_QWEN3,
     TESS_FAMILY_GPT2,
-    TESS_FAMILY_MINISTRAL
+    TESS_FAMILY_MINISTRAL,
+    TESS_FAMILY_MIXTRAL,
+    TESS_FAMILY_QWEN3_MOE
 } tess_family;
 
 typedef enum tess_rope_kind {
@@ -35,8 +37,9 @@ typedef struct tess_rope_config {
 
 enum { TESS_MAX_LAYERS = 1024, TESS_MAX_SUM_LEAVES = 64 };
 
-/* TESS_LAYER_FULL: the layer ignores the window; only in a model with one */
-typedef enum tess_layer_kind { TESS_LAYER_FULL = 1 } tess_layer_kind;
+/* TESS_LAYER_FULL: the layer ignores the window; only in a model with one
+ * TESS_LAYER_DENSE: the layer has a feed-forward; only in a model with mixtures of experts */
+typedef enum tess_layer_kind { TESS_LAYER_FULL = 1, TESS_LAYER_DENSE = 2 } tess_layer_kind;
 
 typedef struct tess_model_config {
     tess_family family;
@@ -82,6 +85,12 @@ static inline int64_t tess_model_config_outputs(const tess_model_config *config)
 static inline int64_t tess_model_config_window(const tess_model_config *config, int64_t layer)
 {
     return config->layers[layer] & TESS_LAYER_FULL ? 0 : config->sliding_window;
+}
+
+/* Whether the layer has a mixture of experts in place of a feed-forward. */
+static inline bool tess_model_config_mixes(const tess_model_config *config, int64_t layer)
+{
+    return config->parts.experts.n > 0 && (config->layers[layer] & TESS_LAYER_DENSE) == 0;
 }
 
 /* Checks that the sizes are positive and bounded, that heads divide evenly, and all other conditions.

@@ -13,14 +13,14 @@ static const char max_length_key[] = "tessera_max_length";
 /* The number of leaves of the sums with which a model was trained. transformers has no key for it either. */
 static const char sum_leaves_key[] = "tessera_sum_leaves";
 
-static tess_status refuse_unsupported(const json_t *json, const char *what)
+static tess_status refuse_unsupported(const json_t *json, const char *what, const tess_family_row *row)
 {
     static const char *const expert_keys[] = {"num_local_experts", "num_experts", "n_routed_experts"};
-    for (size_t i = 0; i < sizeof(expert_keys) / sizeof(expert_keys[0]); i++) {
+    for (size_t i = 0; i < sizeof(expert_keys) / sizeof(expert_keys[0]) && row->mixture == NULL; i++) {
         int64_t n = 0;
         TESS_TRY(tess_json_get_int(json, expert_keys[i], what, &n));
-        TESS_CHECK(n == 0, TESS_E_UNSUPPORTED, "%s: %s is %lld: mixtures of experts are not supported", what,
-                   expert_keys[i], (long long)n);
+        TESS_CHECK(n == 0, TESS_E_UNSUPPORTED, "%s: %s is %lld: %s has no mixtures of experts", what, expert_keys[i],
+                   (long long)n, row->model_type);
     }
     const json_t *quantized = json_object_get(json, "quantization_config");
     TESS_CHECK(
@@ -95,7 +95,7 @@ tess_status tess_model_config_parse(const json_t *json, const char *what, tess_m
     const tess_family_row *row = tess_family_find_type(model_type);
     TESS_CHECK(row != NULL, TESS_E_UNSUPPORTED, "%s: model_type is '%s'; supported: %s", what, model_type,
                tess_family_list(choices));
-    TESS_TRY(refuse_unsupported(json, what));
+    TESS_TRY(refuse_unsupported(json, what, row));
 
     config->family = row->family;
     config->initializer_range = 0.02;

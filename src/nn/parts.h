@@ -4,6 +4,7 @@
 #define TESS_NN_PARTS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 typedef struct tess_part tess_part;
 
@@ -11,8 +12,16 @@ typedef struct tess_part tess_part;
 typedef struct tess_parts_config {
     bool qkv_bias, o_bias, qk_norm; /* attention: biases, and norms of q and k */
     bool mlp_bias;                  /* feed-forward */
+    struct {
+        int64_t n, top_k, size; /* experts of a layer (0: there are none), experts of a token, channels of an expert */
+        bool normalize;         /* the weights of a token's experts add up to 1 */
+        bool balances;          /* training adds the auxiliary losses */
+        double balance, z;      /* their factors */
+        double noise;           /* of routers: 0 */
+    } experts;
 } tess_parts_config;
 
-extern const tess_part tess_embedding_part, tess_attention_part, tess_feed_forward_part, tess_head_part;
+extern const tess_part tess_embedding_part, tess_attention_part, tess_feed_forward_part, tess_experts_part,
+    tess_head_part;
 
 #endif

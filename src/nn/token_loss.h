@@ -34,6 +34,9 @@ typedef struct tess_token_loss {
     tess_status (*grade)(void *self, int64_t begin, int64_t n, const float *logprob, const float *entropy,
                          float *dlogprob, float *dentropy);
     tess_status (*grade_values)(void *self, int64_t n, const float *value, float *dvalue);
+    /* factor of the auxiliary losses of routers, which count once for each target; 0: training has none. Without a
+     * token loss it is 1 */
+    float routers;
 } tess_token_loss;
 
 #endif

@@ -8,8 +8,9 @@
 #include "support/test.h"
 
 static const char *const fixture_names[] = {
-    "llama", "llama_biases", "llama3",    "llama_dynamic", "llama_dynamic_within", "mistral", "qwen2", "qwen2_layers",
-    "qwen3", "qwen3_layers", "ministral", "gpt2"};
+    "llama",     "llama_biases", "llama3",       "llama_dynamic", "llama_dynamic_within",
+    "mistral",   "qwen2",        "qwen2_layers", "qwen3",         "qwen3_layers",
+    "ministral", "gpt2",         "mixtral",      "qwen3_moe"};
 enum { N_FIXTURES = sizeof(fixture_names) / sizeof(fixture_names[0]) };
 
 static const char *const kernel_levels[] = {"ref", "avx2", "avx512", "avx512_bf16", "amx"};

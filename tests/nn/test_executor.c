@@ -435,6 +435,7 @@ static void gradient_is_the_derivative_of_the_loss(void)
         fixture f;
         fixture_open(&f, fixture_names[i]);
         rig r;
+        choose_all_experts(&f.config);
         rig_open(&r, &f.config, TESS_F32, "ref", 1);
         plain_loss loss = {&f, rig_executor(&r, training(&f))};
         float logprob[MAX_T];

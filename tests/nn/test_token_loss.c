@@ -80,7 +80,7 @@ static void the_plain_loss_as_an_object_has_the_plain_bits(void)
         rig_open(&graded, &f.config, plain.dtype, NULL, 2);
         seen want = train_watched(&f, &plain, recompute, NULL);
         for (int whole = 0; whole < 2; whole++) {
-            tess_token_loss loss = {&f.batch, 1, whole == 1, grade_plainly};
+            tess_token_loss loss = {&f.batch, 1, whole == 1, grade_plainly, .routers = 1};
             seen got = train_watched(&f, &graded, recompute, &loss);
             EXPECT_INT(got.n, want.n);
             for (int k = 0; k < want.n; k++)
@@ -160,6 +160,7 @@ static void expect_derivatives(tess_token_loss loss)
         fixture f;
         fixture_open(&f, fixture_names[i]);
         rig r;
+        choose_all_experts(&f.config);
         rig_open(&r, &f.config, TESS_F32, "ref", 1);
         graded g = {&f.batch, loss, rig_executor(&r, training(&f)), 0};
         g.loss.self = &g;

@@ -73,6 +73,7 @@ static void derivatives_by_values_arrive_in_the_weights(void)
         rig r;
         graded g;
         fixture_open(&f, fixture_names[i]);
+        choose_all_experts(&f.config);
         tess_model_config config = of_one_output(&f.config);
         rig_open(&r, &config, TESS_F32, "ref", 1);
         open_graded(&g, &r, &f.batch, training(&f));
@@ -329,6 +330,7 @@ static void derivatives_of_both_heads_arrive_in_the_weights(void)
         rig r;
         joint j;
         fixture_open(&f, fixture_names[i]);
+        choose_all_experts(&f.config);
         tess_model_config config = with_value_head(&f.config);
         rig_open(&r, &config, TESS_F32, "ref", 1);
         EXPECT_TEXT(tess_model_param(r.model, r.n_params - 1)->name, "v_head.summary.bias");

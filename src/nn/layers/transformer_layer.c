@@ -8,6 +8,7 @@
  * stream, each has R of its T rows. */
 #include "nn/layers/transformer_layer.h"
 
+#include "nn/layers/experts.h"
 #include "nn/layers/layers.h"
 
 /* Shows what a part adds to the stream. Backward, which computes it again, does not. */
@@ -265,6 +266,9 @@ tess_group_cost tess_layer_group_cost(const tess_block *block, tess_layer_group 
     const tess_attention_params *a = tess_block_find(block, &tess_attention_part);
     const tess_feed_forward_params *f = tess_block_find(block, &tess_feed_forward_part);
     const double C = (double)block->hidden_size;
+    const tess_experts_params *experts = tess_block_find(block, &tess_experts_part);
+    if (group == TESS_GROUP_FEED_FORWARD && experts != NULL)
+        return tess_experts_cost(experts, C, element);
     if (group == TESS_GROUP_FEED_FORWARD) {
         const double rows = f != NULL ? (double)f->up.out.size * (f->gate.weight >= 0 ? 2 : 1) : 0;
         return (tess_group_cost){rows * element, 2 * C * rows};

@@ -33,6 +33,14 @@ static const member members[TESS_N_MEMBERS] = {
     [TESS_MEMBER_O_BIAS] = {"o_bias", AT(parts.o_bias), MEMBER_FLAG, 0, 1, false},
     [TESS_MEMBER_MLP_BIAS] = {"mlp_bias", AT(parts.mlp_bias), MEMBER_FLAG, 0, 1, false},
     [TESS_MEMBER_QK_NORM] = {"qk_norm", AT(parts.qk_norm), MEMBER_FLAG, 0, 1, false},
+    [TESS_MEMBER_EXPERTS] = {"num_experts", AT(parts.experts.n), MEMBER_INT, 1, TESS_MAX_EXPERTS, true},
+    [TESS_MEMBER_TOP_K] = {"num_experts_per_tok", AT(parts.experts.top_k), MEMBER_INT, 1, TESS_MAX_CHOICES, true},
+    [TESS_MEMBER_EXPERT_SIZE] = {"moe_intermediate_size", AT(parts.experts.size), MEMBER_INT, 1, 1 << 22, true},
+    [TESS_MEMBER_NORMALIZE] = {"norm_topk_prob", AT(parts.experts.normalize), MEMBER_FLAG, 0, 1, false},
+    [TESS_MEMBER_BALANCES] = {"output_router_logits", AT(parts.experts.balances), MEMBER_FLAG, 0, 1, false},
+    [TESS_MEMBER_BALANCE] = {"router_aux_loss_coef", AT(parts.experts.balance), MEMBER_REAL, 0, 1e3, false},
+    [TESS_MEMBER_Z] = {"router_z_loss_coef", AT(parts.experts.z), MEMBER_REAL, 0, 1e3, false},
+    [TESS_MEMBER_NOISE] = {"router_jitter_noise", AT(parts.experts.noise), MEMBER_REAL, 0, 0, false},
     [TESS_MEMBER_ACTIVATION] = {"hidden_act", 0, MEMBER_NAME, 0, 0, false},
 };
 #undef AT
@@ -138,11 +146,19 @@ static tess_status read_value(const json_t *json, const char *what, const member
     return TESS_OK;
 }
 
+/* transformers v5 writes this key under another name. */
+static const char *spelling_of(const json_t *json, const char *name)
+{
+    const char *v5 = "num_local_experts";
+    return name != NULL && strcmp(name, "num_experts") == 0 && tess_json_has(json, v5) ? v5 : name;
+}
+
 static tess_status read_key(const json_t *json, const char *what, const tess_family_row *row,
                             const tess_config_key *key, tess_model_config *config)
 {
     const member *m = &members[key->members[0]];
-    const bool stated = key->name != NULL && tess_json_has(json, key->name);
+    const char *name = spelling_of(json, key->name);
+    const bool stated = name != NULL && tess_json_has(json, name);
     double value = key->absent;
     if (key->members[0] == TESS_MEMBER_NONE || key->only_written)
         return TESS_OK;
@@ -150,8 +166,8 @@ static tess_status read_key(const json_t *json, const char *what, const tess_fam
         return check_activation(json, what, row, key->name);
     TESS_CHECK(stated || value != TESS_KEY_REQUIRED, TESS_E_FORMAT, "%s: '%s' is missing", what, key->name);
     if (stated) {
-        TESS_TRY(read_value(json, what, m, key->name, &value));
-        TESS_TRY(check(m, key->name, value, what));
+        TESS_TRY(read_value(json, what, m, name, &value));
+        TESS_TRY(check(m, name, value, what));
     } else if (key->name != NULL && json_is_null(json_object_get(json, key->name)) &&
                (m->or_none || key->members[0] == TESS_MEMBER_KV_HEADS)) {
         value = 0;

@@ -47,6 +47,34 @@ static const tess_config_key qwen3_own[] = {
     {NULL, {TESS_MEMBER_QK_NORM}, true, false},
     {"sliding_window", {TESS_MEMBER_WINDOW}, 4096, false},
 };
+#define ROUTER_LOSSES(balance)                                  \
+    {"output_router_logits", {TESS_MEMBER_BALANCES}, false, false},  \
+    {"router_aux_loss_coef", {TESS_MEMBER_BALANCE}, balance, false}, \
+    {"router_z_loss_coef", {TESS_MEMBER_Z}, 0, false}
+static const tess_config_key mixtral_own[] = {
+    {"intermediate_size", {TESS_MEMBER_MLP, TESS_MEMBER_EXPERT_SIZE}, TESS_KEY_REQUIRED, false},
+    {"num_key_value_heads", {TESS_MEMBER_KV_HEADS}, 8, false},
+    {"max_position_embeddings", {TESS_MEMBER_POSITIONS}, 131072, false},
+    {"rms_norm_eps", {TESS_MEMBER_EPS}, 1e-5, false},
+    {"sliding_window", {TESS_MEMBER_WINDOW}, 0, false},
+    {"num_local_experts", {TESS_MEMBER_EXPERTS}, 8, false},
+    {"num_experts_per_tok", {TESS_MEMBER_TOP_K}, 2, false},
+    {NULL, {TESS_MEMBER_NORMALIZE}, true, false},
+    {"router_jitter_noise", {TESS_MEMBER_NOISE}, 0, false},
+    ROUTER_LOSSES(0.001),
+};
+static const tess_config_key qwen3_moe_own[] = {
+    {"num_key_value_heads", {TESS_MEMBER_KV_HEADS}, 4, false},
+    {"max_position_embeddings", {TESS_MEMBER_POSITIONS}, 32768, false},
+    ATTENTION_BIAS,
+    {NULL, {TESS_MEMBER_QK_NORM}, true, false},
+    {"sliding_window", {TESS_MEMBER_WINDOW}, 4096, false},
+    {"num_experts", {TESS_MEMBER_EXPERTS}, 128, false},
+    {"num_experts_per_tok", {TESS_MEMBER_TOP_K}, 8, false},
+    {"moe_intermediate_size", {TESS_MEMBER_EXPERT_SIZE}, 768, false},
+    {"norm_topk_prob", {TESS_MEMBER_NORMALIZE}, false, false},
+    ROUTER_LOSSES(0.001),
+};
 /* Dropout is written as 0: Tessera has none, and transformers' default is 0.1. */
 static const tess_config_key gpt2_own[] = {
     {"vocab_size", {TESS_MEMBER_VOCAB}, 50257, false},
@@ -106,6 +134,9 @@ static const tess_family_shape gpt2_shape = {
     .activation = TESS_ACT_GELU_TANH,
 };
 
+static const tess_family_mixture mixtral = {"block_sparse_moe", "w1", "w3", "w2", false};
+static const tess_family_mixture qwen_mixture = {"mlp", "gate_proj", "up_proj", "down_proj", true};
+
 static const tess_family_row families[] = {
     {TESS_FAMILY_LLAMA, "llama", "Llama", "ForCausalLM", true, LLAMA_KEYS, KEYS(llama_own), .activation = "silu",
      .bos = 1, .eos = 2, .pad = -1, .shape = &llama_shape},
@@ -120,6 +151,11 @@ static const tess_family_row families[] = {
     {TESS_FAMILY_MINISTRAL, "ministral", "Ministral", "ForCausalLM", true, LLAMA_KEYS, KEYS(mistral_own),
      .activation = "silu", .windows = TESS_WINDOWS_BY_TYPE, .writes_types = true, .bos = 1, .eos = 2, .pad = -1,
      .shape = &llama_shape},
+    {TESS_FAMILY_MIXTRAL, "mixtral", "Mixtral", "ForCausalLM", true, LLAMA_KEYS, KEYS(mixtral_own),
+     .activation = "silu", .bos = 1, .eos = 2, .pad = -1, .shape = &llama_shape, .mixture = &mixtral},
+    {TESS_FAMILY_QWEN3_MOE, "qwen3_moe", "Qwen3Moe", "ForCausalLM", true, LLAMA_KEYS, KEYS(qwen3_moe_own),
+     .activation = "silu", .windows = TESS_WINDOWS_SWITCHED, .bos = -1, .eos = -1, .pad = -1, .shape = &llama_shape,
+     .mixture = &qwen_mixture},
 };
 
 const tess_family_row *tess_family_find(tess_family family)

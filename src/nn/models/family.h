@@ -4,6 +4,7 @@
 #ifndef TESS_NN_MODELS_FAMILY_H
 #define TESS_NN_MODELS_FAMILY_H
 
+#include "nn/layers/experts.h"
 #include "nn/layers/model_ends.h"
 #include "nn/layers/transformer_layer.h"
 
@@ -25,6 +26,14 @@ typedef enum tess_member {
     TESS_MEMBER_O_BIAS,
     TESS_MEMBER_MLP_BIAS,
     TESS_MEMBER_QK_NORM,
+    TESS_MEMBER_EXPERTS,
+    TESS_MEMBER_TOP_K,
+    TESS_MEMBER_EXPERT_SIZE,
+    TESS_MEMBER_NORMALIZE,
+    TESS_MEMBER_BALANCES,
+    TESS_MEMBER_BALANCE,
+    TESS_MEMBER_Z,
+    TESS_MEMBER_NOISE,
     TESS_MEMBER_ACTIVATION, /* a name, which must be that of the family's activation */
     TESS_N_MEMBERS
 } tess_member;
@@ -64,6 +73,13 @@ typedef struct tess_family_shape {
     tess_activation activation;
 } tess_family_shape;
 
+/* The names of a mixture of experts after that of its layer. With "mlp" and gate_proj, the router is "mlp.gate", and
+ * the first map "mlp.experts.0.gate_proj". */
+typedef struct tess_family_mixture {
+    const char *name, *gate, *up, *down;
+    bool selects_layers; /* config.json says which layers have a feed-forward: decoder_sparse_step, mlp_only_layers */
+} tess_family_mixture;
+
 typedef struct tess_family_row {
     tess_family family;
     const char *model_type; /* "llama", as in config.json */
@@ -80,6 +96,7 @@ typedef struct tess_family_row {
     const char *const *no;     /* names of keys that must be false, up to NULL; NULL: there are none */
     const char *const *always; /* keys that must be true */
     const tess_family_shape *shape;
+    const tess_family_mixture *mixture; /* NULL: no layer has experts */
 } tess_family_row;
 
 /* Return the row of a family, or NULL if there is none. */
@@ -150,6 +167,8 @@ tess_linear tess_family_add_linear(tess_model *model, int unit, const char *name
 /* Makes sums over the feed-forward channels follow the tree that the config describes. Call it after gate, up and
  * down have been added. */
 void tess_family_sum_leaves(const tess_model *model, tess_feed_forward_params *p);
+/* Adds a mixture of experts to the unit, with the config's sizes (family_experts.c). norm: the name of its norm */
+void tess_family_experts(tess_model *model, int unit, const char *norm, const tess_family_mixture *mixture);
 /* Adds the head's parameters, if this part has the head: the final norm, and lm_head unless the weights are tied. If
  * n_outputs is not 0, a score or a similar map replaces lm_head. Adds a value head if the config has one. Call it
  * last. */

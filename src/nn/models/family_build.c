@@ -127,7 +127,10 @@ void tess_family_build(tess_model *model)
         block->layer_norm = s->layer_norm;
         block->activation = s->activation;
         add_attention(&at);
-        add_feed_forward(&at);
+        if (tess_model_config_mixes(c, block->layer))
+            tess_family_experts(model, at.unit, s->feed_norm, tess_family_find(c->family)->mixture);
+        else
+            add_feed_forward(&at);
     }
     tess_family_head(model, s);
 }

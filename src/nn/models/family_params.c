@@ -45,13 +45,18 @@ int tess_model_add_param(tess_model *model, int unit, tess_init init, double std
 
 void *tess_model_add_part(tess_model *model, int unit, const tess_part *part)
 {
+    return tess_model_add_sized_part(model, unit, part, part->own_bytes);
+}
+
+void *tess_model_add_sized_part(tess_model *model, int unit, const tess_part *part, size_t own_bytes)
+{
     tess_block *block = &model->blocks[unit];
     const size_t room = (size_t)(block->n_parts + 1) * sizeof(*block->parts);
     void *own = NULL;
     if (model->built == TESS_OK)
         model->built = tess_mem_grow(model->mem, TESS_POOL_MISC, room, "parts", (void **)&block->parts);
     if (model->built == TESS_OK)
-        model->built = tess_mem_alloc(model->mem, TESS_POOL_MISC, part->own_bytes, "a part's parameters", &own);
+        model->built = tess_mem_alloc(model->mem, TESS_POOL_MISC, own_bytes, "a part's parameters", &own);
     if (model->built != TESS_OK)
         return NULL;
     block->parts[block->n_parts++] = (tess_placed_part){part, own, model->work_bytes};

@@ -30,6 +30,28 @@ static tess_status parse_types(const json_t *types, const char *what, tess_model
     return TESS_OK;
 }
 
+/* Marks the layers without experts. */
+static tess_status parse_dense(const json_t *json, const char *what, tess_model_config *config)
+{
+    int64_t step = 1;
+    const json_t *list = json_object_get(json, "mlp_only_layers");
+    TESS_TRY(tess_json_get_int(json, "decoder_sparse_step", what, &step));
+    TESS_CHECK(step >= 1, TESS_E_INVALID, "%s: decoder_sparse_step is %lld; it must be at least 1", what,
+               (long long)step);
+    TESS_CHECK(list == NULL || json_is_null(list) || json_is_array(list), TESS_E_FORMAT,
+               "%s: mlp_only_layers is no list of layers", what);
+    for (int64_t l = 0; l < config->n_layers; l++)
+        config->layers[l] |= (l + 1) % step != 0 ? TESS_LAYER_DENSE : 0;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *item = json_array_get(list, i);
+        const int64_t l = json_is_integer(item) ? json_integer_value(item) : -1;
+        TESS_CHECK(l >= 0, TESS_E_FORMAT, "%s: mlp_only_layers[%zu] is no layer", what, i);
+        if (l < config->n_layers)
+            config->layers[l] |= TESS_LAYER_DENSE;
+    }
+    return TESS_OK;
+}
+
 tess_status tess_layer_kinds_parse(const json_t *json, const char *what, const tess_family_row *row,
                                    tess_model_config *config)
 {
@@ -49,7 +71,7 @@ tess_status tess_layer_kinds_parse(const json_t *json, const char *what, const t
         TESS_TRY(parse_types(types, what, config));
     if (config->sliding_window == 0)
         memset(config->layers, 0, sizeof(config->layers));
-    return TESS_OK;
+    return row->mixture != NULL && row->mixture->selects_layers ? parse_dense(json, what, config) : TESS_OK;
 }
 
 /* The number of layers before the first one with a window. */
@@ -61,12 +83,22 @@ static int64_t count_full(const tess_model_config *config)
     return n;
 }
 
+static int write_dense(const tess_model_config *config, json_t *json)
+{
+    json_t *list = json_array();
+    int failed = json_object_set_new(json, "decoder_sparse_step", json_integer(1));
+    for (int64_t l = 0; l < config->n_layers; l++)
+        if (!tess_model_config_mixes(config, l))
+            failed |= json_array_append_new(list, json_integer(l));
+    return failed | json_object_set_new(json, "mlp_only_layers", list);
+}
+
 /* Omits layer_types if max_window_layers says the same. Older readers know only max_window_layers. */
 int tess_layer_kinds_write(const tess_family_row *row, const tess_model_config *config, json_t *json)
 {
     int64_t n_full = count_full(config);
     bool types = row->writes_types, used = config->sliding_window > 0;
-    int failed = 0;
+    int failed = row->mixture != NULL && row->mixture->selects_layers ? write_dense(config, json) : 0;
     for (int64_t l = n_full; l < config->n_layers; l++)
         types |= tess_model_config_window(config, l) == 0;
     if (types) {

@@ -1,0 +1,358 @@
+/* A mixture of experts and its backward pass, in place of a layer's feed-forward.
+ *
+ *     y = norm(h2);  p = softmax(y Wrouter);  w = the K largest p of a token, each perhaps divided by their sum
+ *     h3 = h2 + sum over a token's experts of w (silu(y Wgate) * y Wup) Wdown
+ *
+ * The router's logits and p are float32. Rows are sorted by (expert, token) once, and no row is dropped. The sum over
+ * experts runs in float32, experts ascending, and is rounded once. So a token's bits depend on its own row alone, in
+ * training, evaluation and generation.
+ *
+ * Ranks that share the layer cut each expert's F channels as those of a feed-forward. They route all tokens, each by
+ * itself and with equal results. */
+#include "nn/layers/experts.h"
+
+#include "base/mem/dry_mem.h"
+#include "device/device.h"
+#include "nn/layers/layers.h"
+
+/* ---- Routing ---- */
+/* Fetches the end of each expert's rows. A dry device has routed nothing: there, the first K experts have all tokens,
+ * because products of T rows need most work space. */
+static tess_status fetch_ends(const tess_layer_call *c, const tess_experts_tensors *w, int32_t *ends)
+{
+    const tess_experts_params *p = c->own;
+    const int64_t E = p->n_experts;
+    if (tess_mem_is_dry(tess_stream_mem(c->stream))) {
+        for (int64_t e = 0; e < E; e++)
+            ends[e] = (int32_t)((e < p->top_k ? e + 1 : p->top_k) * c->T);
+        return TESS_OK;
+    }
+    TESS_TRY(tess_fetch(c->stream, ends, w->ends, (size_t)(E + 1) * sizeof(int32_t)));
+    TESS_CHECK(ends[E] < 0, TESS_E_INVALID,
+               "%s: the router gives token %d of the batch a NaN: its weights or the layer's input are not finite",
+               c->block->name, ends[E]);
+    return TESS_OK;
+}
+
+/* The router is no map of a layer: it has no adapter and no fp8, and its sums are in float32. */
+static tess_layer_call call_of_router(const tess_layer_call *c)
+{
+    tess_layer_call router = *c;
+    router.rounds = false;
+    return router;
+}
+
+static tess_status route(const tess_layer_call *c, const void *y, const tess_experts_tensors *w)
+{
+    const tess_experts_params *p = c->own;
+    const tess_layer_call router = call_of_router(c);
+    const int64_t T = c->T, E = p->n_experts, K = p->top_k;
+    TESS_TRY(tess_linear_own_forward(&router, &p->router, y, w->probs, TESS_F32));
+    TESS_TRY(c->kernels->route(c->stream, &(tess_route_args){.logits = w->probs,
+                                                             .probs = w->probs,
+                                                             .chosen = w->chosen,
+                                                             .weights = w->weights,
+                                                             .lse = w->lse,
+                                                             .T = T,
+                                                             .E = E,
+                                                             .K = K,
+                                                             .normalize = p->normalize}));
+    return c->kernels->sort_rows(c->stream, &(tess_sort_rows_args){.chosen = w->chosen,
+                                                                   .weights = w->weights,
+                                                                   .ends = w->ends,
+                                                                   .place = w->place,
+                                                                   .token = w->token,
+                                                                   .gate = w->gates,
+                                                                   .first_bad = w->ends + E,
+                                                                   .T = T,
+                                                                   .E = E,
+                                                                   .K = K});
+}
+
+/* x (N, C) = the rows of y (T, C) that experts read. */
+static tess_status sort_inputs(const tess_layer_call *c, const void *y, const tess_experts_tensors *w)
+{
+    const tess_experts_params *p = c->own;
+    return c->kernels->gather_rows(
+        c->stream, &(tess_gather_rows_args){.x = y,
+                                            .index = w->token,
+                                            .y = w->x,
+                                            .n = c->T * p->top_k,
+                                            .row_bytes = c->block->hidden_size * (int64_t)tess_dtype_size(c->dtype)});
+}
+
+/* to (R, C) = base (R, C) + the sum over each token's experts of gates (or 1) times rows (N, C). */
+static tess_status combine(const tess_layer_call *c, const tess_experts_tensors *w, const void *rows,
+                           const float *gates, const void *base, void *to)
+{
+    const tess_experts_params *p = c->own;
+    int64_t begin, R = tess_own_rows(c, &begin);
+    return c->kernels->combine_rows(c->stream, &(tess_combine_rows_args){.rows = rows,
+                                                                         .gate = gates,
+                                                                         .place = w->place + begin * p->top_k,
+                                                                         .base = base,
+                                                                         .y = to,
+                                                                         .T = R,
+                                                                         .K = p->top_k,
+                                                                         .C = c->block->hidden_size,
+                                                                         .dtype = c->dtype});
+}
+
+/* ---- Experts ---- */
+/* One expert with its rows of the tensors. */
+typedef struct expert_rows {
+    tess_layer_call call;
+    const tess_expert *expert;
+    void *x, *gate, *up, *act, *out;
+} expert_rows;
+
+/* Every rank that shares the layer has all rows of an expert, whatever its rows of the stream. */
+static expert_rows rows_of(const tess_layer_call *c, const tess_experts_tensors *w, const int32_t *ends, int64_t e)
+{
+    const tess_experts_params *p = c->own;
+    const int64_t begin = e > 0 ? ends[e - 1] : 0, C = c->block->hidden_size, F = p->size;
+    expert_rows r = {*c,
+                     &p->experts[e],
+                     tess_at(c, w->x, begin * C),
+                     tess_at(c, w->gate, begin * F),
+                     tess_at(c, w->up, begin * F),
+                     tess_at(c, w->act, begin * F),
+                     tess_at(c, w->out, begin * C)};
+    r.call.T = ends[e] - begin;
+    r.call.rows = (tess_cut){r.call.T, 0};
+    r.call.split.by_rows = false;
+    return r;
+}
+
+/* gate, up (n, F) = x Wgate, x Wup;  act (n, F) = silu(gate) * up;  out (n, C) = act Wdown */
+static tess_status expert_forward(const expert_rows *r)
+{
+    if (r->call.T == 0)
+        return TESS_OK;
+    TESS_TRY(tess_linear_forward(&r->call, &r->expert->gate, r->x, r->gate));
+    TESS_TRY(tess_linear_act_forward(&r->call, &r->expert->up, r->x, r->gate, r->up, r->act));
+    return tess_linear_forward(&r->call, &r->expert->down, r->act, r->out);
+}
+
+/* The lines of expert_forward backwards; `out` holds its gradient. An expert without rows has gradients of 0. */
+static tess_status expert_backward(const expert_rows *r, bool inputs)
+{
+    const tess_expert *x = r->expert;
+    const tess_linear_grad terms[] = {{&x->gate, r->gate}, {&x->up, r->up}};
+    if (inputs && r->call.T > 0)
+        TESS_TRY(tess_linear_act_backward(&r->call, &x->down, r->out, r->gate, r->up, r->act, r->call.fusing));
+    TESS_TRY(tess_linear_backward_params(&r->call, &x->down, r->act, r->out));
+    for (int i = 0; i < 2; i++)
+        TESS_TRY(tess_linear_backward_params(&r->call, terms[i].linear, r->x, terms[i].dy));
+    return inputs && r->call.T > 0 ? tess_linear_backward_inputs(&r->call, terms, 2, r->call.fusing, r->x) : TESS_OK;
+}
+
+/* ---- The part ---- */
+/* Whether backward needs the part's normed input: for the gradients of the router or of an expert. */
+static bool reads_input(const tess_layer_call *c)
+{
+    const tess_experts_params *p = c->own;
+    bool reads = tess_wants(c, p->router.weight);
+    for (int64_t e = 0; e < p->n_experts && !reads; e++)
+        reads = tess_linear_reads_input(c, &p->experts[e].gate) || tess_linear_reads_input(c, &p->experts[e].up);
+    return reads;
+}
+
+static tess_status experts_forward(const tess_layer_call *c, const tess_tensors *t, const void *before, unsigned groups)
+{
+    const tess_experts_params *p = c->own;
+    const tess_experts_tensors *w = t->own;
+    const bool again = c->dw != NULL;
+    int32_t ends[TESS_MAX_EXPERTS + 1];
+
+    /* h2 (R, C) = h + branch;  y = norm(h2), which backward also reads */
+    if (groups & TESS_GROUP_RESIDUAL)
+        TESS_TRY(tess_norm_input(c, &p->norm, t, before, w->stats));
+    else if (groups & TESS_GROUP_FEED_FORWARD || reads_input(c))
+        TESS_TRY(tess_norm_again(c, &p->norm, t->in, t->y));
+    if (!(groups & TESS_GROUP_FEED_FORWARD))
+        return TESS_OK;
+
+    /* The experts of each token;  x (N, C) = y of each sorted row;  out (N, C) = its expert's output */
+    TESS_TRY(route(c, t->y, w));
+    TESS_TRY(fetch_ends(c, w, ends));
+    TESS_TRY(sort_inputs(c, t->y, w));
+    for (int64_t e = 0; e < p->n_experts; e++) {
+        const expert_rows r = rows_of(c, w, ends, e);
+        TESS_TRY(expert_forward(&r));
+    }
+    if (again)
+        return TESS_OK;
+
+    /* branch (R, C) = the weighted sum over each token's experts */
+    TESS_TRY(combine(c, w, w->out, w->gates, NULL, t->branch));
+    tess_layer_show(c, "feed-forward output", t->branch, c->block->hidden_size);
+    return TESS_OK;
+}
+
+/* dlogits (T, E) from the gradients of the weights of sorted rows, which are in w->gates, and from the auxiliary
+ * losses. These count once for each target token of the micro-batch, as the mean of a step's loss does. */
+static tess_status route_backward(const tess_layer_call *c, const tess_experts_tensors *w)
+{
+    const tess_experts_params *p = c->own;
+    const double T = (double)c->T, E = (double)p->n_experts;
+    double factor = 0;
+    for (int64_t i = 0; i < c->T; i++)
+        factor += c->batch->targets[i] >= 0;
+    factor *= (double)c->routers;
+    return c->kernels->route_backward(
+        c->stream, &(tess_route_grad_args){.probs = w->probs,
+                                           .chosen = w->chosen,
+                                           .place = w->place,
+                                           .weights = w->weights,
+                                           .dgate = w->gates,
+                                           .ends = p->balance > 0 ? w->ends : NULL,
+                                           .lse = w->lse,
+                                           .balance = c->T > 0 ? (float)(factor * p->balance * E / T / T) : 0,
+                                           .z = c->T > 0 ? (float)(factor * p->z * 2 / T) : 0,
+                                           .dlogits = w->dlogits,
+                                           .T = c->T,
+                                           .E = p->n_experts,
+                                           .K = p->top_k,
+                                           .normalize = p->normalize,
+                                           .dtype = c->dtype});
+}
+
+/* The stream's gradient is computed in any case: attention reads dh2. */
+static tess_status experts_backward(const tess_layer_call *c, const tess_tensors *t, bool inputs,
+                                    TESS_UNUSED bool want_dh)
+{
+    const tess_experts_params *p = c->own;
+    const tess_experts_tensors *w = t->own;
+    const tess_layer_call router = call_of_router(c);
+    const void *dh3; /* (T, C) */
+    int32_t ends[TESS_MAX_EXPERTS + 1];
+    TESS_TRY(fetch_ends(c, w, ends));
+
+    /* out (N, C) = w dh3, and the gradients of w: dh3 out;  from these, dlogits (T, E) */
+    if (inputs) {
+        TESS_TRY(tess_stream_gather(c, t->dout, c->split.stream, &dh3));
+        TESS_TRY(c->kernels->combine_backward(c->stream, &(tess_combine_grad_args){.dy = dh3,
+                                                                                   .rows = w->out,
+                                                                                   .gate = w->gates,
+                                                                                   .token = w->token,
+                                                                                   .drows = w->out,
+                                                                                   .dgate = w->gates,
+                                                                                   .n = c->T * p->top_k,
+                                                                                   .C = c->block->hidden_size,
+                                                                                   .dtype = c->dtype}));
+        TESS_TRY(route_backward(c, w));
+    }
+
+    /* The gradients of all weights;  x (N, C) becomes the gradient of each row's input */
+    if (reads_input(c)) {
+        if (c->block->parts[c->block->n_parts - 1].own != p) /* a later part has overwritten what forward left in y */
+            TESS_TRY(tess_norm_again(c, &p->norm, t->in, t->y));
+        TESS_TRY(sort_inputs(c, t->y, w));
+    }
+    for (int64_t e = 0; e < p->n_experts; e++) {
+        const expert_rows r = rows_of(c, w, ends, e);
+        TESS_TRY(expert_backward(&r, inputs));
+    }
+    TESS_TRY(tess_linear_own_backward_params(&router, &p->router, t->y, w->dlogits, false));
+
+    /* dy (R, C) = dlogits Wrouter^T + the sum over each token's experts;  dh2 = dh3 + norm'(dy) at h2 */
+    if (inputs) {
+        tess_layer_call own = router;
+        int64_t begin;
+        own.T = tess_own_rows(c, &begin);
+        TESS_TRY(tess_linear_own_backward_input(&own, &p->router, tess_at(c, w->dlogits, begin * p->n_experts), t->dy));
+        TESS_TRY(combine(c, w, w->x, NULL, t->dy, t->dy));
+    } else if (!tess_norm_trains(c, &p->norm)) {
+        return TESS_OK;
+    }
+    return tess_norm_backward(c, &p->norm, t->in, w->stats, t->dy, inputs ? t->dout : NULL,
+                              inputs ? t->din : t->branch);
+}
+
+/* ---- Tables ---- */
+/* clang-format off */
+enum { E = TESS_OWN_DIMS, K, ENDS, KF, KC, Z };
+enum {
+    RESIDUAL = TESS_GROUP_RESIDUAL, FEED = TESS_GROUP_FEED_FORWARD, SAVED = TESS_TENSOR_SAVED,
+    RESULT = SAVED | TESS_TENSOR_FORWARD, CHANGED = RESULT | TESS_TENSOR_OVERWRITTEN,
+    WORK = TESS_TENSOR_FORWARD | TESS_TENSOR_BACKWARD, BACKWARD = TESS_TENSOR_BACKWARD, LEFT = TESS_TENSOR_WEIGHTS
+};
+#define AT(member) offsetof(tess_experts_tensors, member)
+static const tess_tensor_row tensors[] = {
+    {AT(stats.rstd), TESS_DIM_R,   TESS_DIM_ONE,  true,  SAVED,           RESIDUAL},
+    {AT(stats.mean), TESS_DIM_R,   TESS_DIM_MEAN, true,  SAVED,           RESIDUAL},
+    {AT(probs),      TESS_DIM_T,   E,             true,  RESULT,          FEED},
+    {AT(lse),        TESS_DIM_T,   Z,             true,  SAVED,           FEED},
+    {AT(chosen),     TESS_DIM_T,   K,             true,  RESULT,          FEED},
+    {AT(weights),    TESS_DIM_T,   K,             true,  RESULT,          FEED},
+    {AT(place),      TESS_DIM_T,   K,             true,  RESULT,          FEED},
+    {AT(token),      TESS_DIM_T,   K,             true,  RESULT,          FEED},
+    {AT(gates),      TESS_DIM_T,   K,             true,  CHANGED,         FEED},
+    {AT(ends),       TESS_DIM_ONE, ENDS,          true,  RESULT,          FEED},
+    {AT(gate),       TESS_DIM_T,   KF,            false, CHANGED,         FEED},
+    {AT(up),         TESS_DIM_T,   KF,            false, CHANGED,         FEED},
+    {AT(out),        TESS_DIM_T,   KC,            false, CHANGED,         FEED},
+    {AT(x),          TESS_DIM_T,   KC,            false, WORK,            0},
+    {AT(act),        TESS_DIM_T,   KF,            false, WORK | LEFT,     0},
+    {AT(dlogits),    TESS_DIM_T,   E,             false, BACKWARD | LEFT, 0},
+};
+#undef AT
+/* clang-format on */
+
+static void sizes(TESS_UNUSED const tess_model *model, const void *own, int64_t size[TESS_N_DIMS])
+{
+    const tess_experts_params *p = own;
+    size[E] = p->n_experts;
+    size[K] = p->top_k;
+    size[ENDS] = p->n_experts + 1;
+    size[KF] = p->top_k * p->size;
+    size[KC] = p->top_k * size[TESS_DIM_C];
+    size[Z] = p->z > 0 ? 1 : -1;
+}
+
+static const tess_linear *map(const void *own, int i)
+{
+    const tess_experts_params *p = own;
+    if (i >= 3 * p->n_experts)
+        return NULL;
+    const tess_expert *x = &p->experts[i / 3];
+    return i % 3 == 0 ? &x->gate : i % 3 == 1 ? &x->up : &x->down;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The rows of an expert are at most T. Ranks that share them gather all of an operand's rows. */
+static void room_of(const void *own, tess_part_room *room)
+{
+    const tess_experts_params *p = own;
+    const int64_t all = 2 * p->experts[0].down.in.size;
+    room->width = larger(room->width, 2 * p->size);
+    room->shared = larger(room->shared, all);
+    room->operands = larger(room->operands, all);
+    room->activated = larger(room->activated, p->size);
+    room->sums |= p->experts[0].down.adapter.rank > 0;
+}
+
+tess_group_cost tess_experts_cost(const tess_experts_params *p, double C, double element)
+{
+    const double F = (double)p->experts[0].down.in.size, K_ = (double)p->top_k;
+    return (tess_group_cost){K_ * (2 * F + C) * element, 6 * K_ * C * F};
+}
+
+const tess_part tess_experts_part = {
+    .name = "experts",
+    .group = TESS_GROUP_RESIDUAL,
+    .own_bytes = sizeof(tess_experts_params),
+    .work_bytes = sizeof(tess_experts_tensors),
+    .tensors = tensors,
+    .n_tensors = sizeof(tensors) / sizeof(tensors[0]),
+    .map = map,
+    .sizes = sizes,
+    .room = room_of,
+    .forward = experts_forward,
+    .backward = experts_backward,
+};

@@ -1,0 +1,45 @@
+/* The parameters and tensors of a mixture of experts, the part that replaces feed-forward in a layer (experts.c). */
+#ifndef TESS_NN_LAYERS_EXPERTS_H
+#define TESS_NN_LAYERS_EXPERTS_H
+
+#include "nn/layers/block_part.h"
+#include "nn/layers/transformer_layer.h"
+
+/* One expert is a gated feed-forward: down(act(gate) * up). */
+typedef struct tess_expert {
+    tess_linear gate, up, down;
+} tess_expert;
+
+typedef struct tess_experts_params {
+    int64_t size; /* F, this rank's part of the channels of an expert */
+    int64_t n_experts, top_k;
+    bool normalize;        /* the weights of a token's experts add up to 1 */
+    double balance, z;     /* factors of the auxiliary losses; 0: none */
+    tess_norm norm;        /* the norm before router and experts */
+    tess_linear router;    /* (E, C), whole on every rank */
+    tess_expert experts[]; /* (n_experts) */
+} tess_experts_params;
+
+/* Letters as in layers.h. E experts, of which each token chooses K. N = T K sorted rows: first those of expert 0, with
+ * tokens ascending. */
+typedef struct tess_experts_tensors {
+    tess_norm_stats stats; /* (R) */
+    float *probs;          /* (T, E) logits, then their softmax */
+    float *lse;            /* (T) log-sum-exp of the logits, only with a z-loss */
+    int32_t *chosen;       /* (T, K) the experts of a token */
+    float *weights;        /* (T, K) their weights */
+    int32_t *place;        /* (T, K) the sorted row of each */
+    int32_t *token;        /* (N) the token of each sorted row */
+    float *gates;          /* (N) the weight of each sorted row; in backward its gradient */
+    int32_t *ends;         /* (E + 1) the end of each expert's rows, and the first token with a NaN, or -1 */
+    void *x;               /* (N, C) inputs of experts; in backward also their gradients */
+    void *gate, *up;       /* (N, F) */
+    void *act;             /* (N, F) */
+    void *out;             /* (N, C) outputs of experts; backward replaces them by their gradients */
+    void *dlogits;         /* (T, E) */
+} tess_experts_tensors;
+
+/* The cost of computing an expert's outputs again (tess_layer_group_cost). */
+tess_group_cost tess_experts_cost(const tess_experts_params *experts, double channels, double element);
+
+#endif
