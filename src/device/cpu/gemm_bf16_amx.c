@@ -13,14 +13,7 @@
 
 enum { LINE = 64, PANEL_STEP_BYTES = GEMM_STEP_ELEMENTS * sizeof(uint16_t) };
 enum { STREAM_BYTES = 1 << 20, SLAB_BYTES = 32 << 20, OWN_BYTES = 512 << 10, BLOCK_BYTES = 3 << 19 };
-enum {
-    MOST_ROWS = GEMM_PART_ROWS,
-    MOST_SUM_TILES = 512,
-    STRETCH_STEPS = 128,
-    PART_STEPS = 16,
-    PACK_STEPS = 2,
-    PANELS_AHEAD = 6
-};
+enum { MOST_ROWS = 512, MOST_SUM_TILES = 512, STRETCH_STEPS = 128, PART_STEPS = 16, PACK_STEPS = 2, PANELS_AHEAD = 6 };
 static const double PARALLEL_FLOPS = 4e6; /* smaller products are not worth waking threads for */
 
 typedef struct amx_plan {
@@ -530,6 +523,8 @@ static void multiply_part(const tess_gemm_fused *f, void *work)
 static const gemm_parts parts = {
     .tile_rows = GEMM_SPAN,
     .tile_columns = GEMM_SPAN,
+    .most_rows = MOST_ROWS,
+    .sum_bytes = MOST_SUM_TILES * GEMM_SUMS * sizeof(float),
     .parallel_flops = 4e6,
     .takes = takes_part,
     .bytes = part_bytes,

@@ -600,6 +600,8 @@ static tess_status gemm_few_rows(tess_stream *s, const tess_gemm *g)
 }
 
 /* ---- Parts of groups ---- */
+enum { MOST_PART_ROWS = 1 << 20 };
+
 static bool takes_part(const tess_gemm_fused *f)
 {
     return tess_gemm_is_plain(f) && f->g.leaf == 0;
@@ -627,8 +629,14 @@ static void multiply_part(const tess_gemm_fused *f, void *work)
 
 static tess_status gemm_grouped(tess_stream *s, const tess_gemm_grouped *x)
 {
-    const gemm_parts parts = {engine.tile_rows, engine.tile_columns, engine.parallel_flops,
-                              takes_part,       part_bytes,          multiply_part};
+    const gemm_parts parts = {.tile_rows = engine.tile_rows,
+                              .tile_columns = engine.tile_columns,
+                              .most_rows = MOST_PART_ROWS,
+                              .sum_bytes = GEMM_SUM_BYTES,
+                              .parallel_flops = engine.parallel_flops,
+                              .takes = takes_part,
+                              .bytes = part_bytes,
+                              .multiply = multiply_part};
     return tess_gemm_in_parts(s, x, &parts);
 }
 

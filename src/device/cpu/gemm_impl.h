@@ -24,6 +24,8 @@
  * burst would occupy the few fill buffers that the current panels need. */
 enum { GEMM_AHEAD_STEP = 8 };
 
+enum { GEMM_SUM_BYTES = 8 << 20 }; /* most work space for sums that cannot rest in C, in each part */
+
 /* A tile of sums in memory. */
 typedef struct gemm_sums {
     float *at;      /* (rows, columns) sums; NULL: zero */
@@ -70,10 +72,11 @@ typedef struct gemm_engine {
                    int64_t ld);
 } gemm_engine;
 
-enum { GEMM_PART_ROWS = 512 }; /* most rows of a part */
 /* How a table computes a product, or a part of one, on one thread. */
 typedef struct gemm_parts {
     int64_t tile_rows, tile_columns; /* parts are cut between tiles */
+    int64_t most_rows;               /* a part has at most this many rows */
+    size_t sum_bytes;                /* the most work space for the sums of a part */
     double parallel_flops;           /* less is not worth waking threads for */
     bool (*takes)(const tess_gemm_fused *f);
     size_t (*bytes)(const tess_gemm_fused *part); /* bytes of work space */

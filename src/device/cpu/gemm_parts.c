@@ -9,7 +9,7 @@
 enum {
     EXTRA_K = 32,           /* the cost of writing C, counted in k */
     EXTRA_LINES = 64,       /* the cost of reading the other operand, counted in rows or columns of a part */
-    ROOM_BYTES = 3 << 19,   /* the most that a part needs for packed A, for packed B and for sums; see room_of */
+    PACKED_BYTES = 3 << 19, /* the most work space for packed A, and for packed B, of a part */
     ROOM_UNIT = 64,         /* sizes of parts are rounded up to these */
     FEW_ROWS_FLOATS = 72000 /* sums of a part with few rows */
 };
@@ -18,7 +18,7 @@ typedef struct grouped_job {
     const tess_gemm_grouped *x;
     const gemm_parts *parts;
     int64_t n_shares;
-    double cost; /* of all products */
+    double cost; /* the sum over all products */
     char *work;  /* NULL: the job is only measured */
     size_t work_bytes;
 } grouped_job;
@@ -27,7 +27,7 @@ typedef struct grouped_job {
 typedef struct product_cut {
     bool by_rows;
     int64_t n_units;
-    double cost; /* of a unit */
+    double cost; /* the cost of one unit */
 } product_cut;
 
 static product_cut cut_of(const gemm_parts *parts, const tess_gemm_fused *f)
@@ -84,7 +84,7 @@ static size_t compute(const grouped_job *job, const tess_gemm_fused *f, int64_t 
                       int64_t columns, char *work)
 {
     const int64_t tile = job->parts->tile_rows;
-    const int64_t n_blocks = divide_up(rows, GEMM_PART_ROWS / tile * tile);
+    const int64_t n_blocks = divide_up(rows, job->parts->most_rows / tile * tile);
     const int64_t block = divide_up(divide_up(rows, n_blocks), tile) * tile;
     size_t bytes = 0;
     for (int64_t r = 0; r < rows; r += block) {
@@ -141,7 +141,7 @@ static size_t floats_within(int64_t rows, int64_t columns, size_t most)
 
 /* Returns the bytes that parts of such products need, however the rows are distributed among them: so a planner that
  * does not know the tokens of an expert counts the same work space. */
-static size_t room_of(const tess_gemm_grouped *x)
+static size_t room_of(const tess_gemm_grouped *x, size_t sum_bytes)
 {
     int64_t m = 0, n = 0, k = 0;
     for (int64_t i = 0; i < x->n_products; i++) {
@@ -149,7 +149,7 @@ static size_t room_of(const tess_gemm_grouped *x)
         n = max64(n, x->products[i].g.n);
         k += x->products[i].g.k;
     }
-    return floats_within(m, k, ROOM_BYTES) + floats_within(n, k, ROOM_BYTES) + floats_within(m, n, ROOM_BYTES) +
+    return floats_within(m, k, PACKED_BYTES) + floats_within(n, k, PACKED_BYTES) + floats_within(m, n, sum_bytes) +
            FEW_ROWS_FLOATS * sizeof(float);
 }
 
@@ -170,7 +170,7 @@ tess_status tess_gemm_in_parts(tess_stream *s, const tess_gemm_grouped *x, const
         return TESS_OK;
     if (flops > parts->parallel_flops)
         job.n_shares = tess_threads_count(s->threads);
-    job.work_bytes = room_of(x);
+    job.work_bytes = room_of(x, parts->sum_bytes);
     for (int64_t share = 0; share < job.n_shares; share++) {
         const size_t bytes = walk_share(&job, share, NULL);
         job.work_bytes = bytes > job.work_bytes ? bytes : job.work_bytes;

@@ -20,8 +20,7 @@
 
 enum {
     LINE_BYTES = 64,
-    ROW_BLOCK = 1024,    /* rows whose sums rest in work space where they cannot in C */
-    SUM_BYTES = 8 << 20, /* most work space for such sums, in each part */
+    ROW_BLOCK = 1024, /* rows whose sums rest in work space where they cannot in C */
     FEW_ROWS = 64, /* most rows of a part for which the next lines of B are prefetched, because it waits for memory */
     FEW_ROWS_K = 256,    /* packed k of a block of few rows: a panel of B then fits in L1 */
     FEW_ROWS_LINES = 2,  /* lines of a row of B stored (k,n) that are packed together, if rows of C are few */
@@ -538,7 +537,7 @@ static void plan_blocks(vector_plan *p)
         p->group_rows = g->trans_a ? min64(p->row_block, STRIDED_PANELS * e->tile_rows) : e->tile_rows;
     p->one_group = p->group_rows == p->row_block;
     if (!p->sums_in_c)
-        most_columns = min64(most_columns, SUM_BYTES / (int64_t)sizeof(float) / p->row_block / p->n_levels);
+        most_columns = min64(most_columns, GEMM_SUM_BYTES / (int64_t)sizeof(float) / p->row_block / p->n_levels);
     p->column_block = equal_blocks(p->part_columns, most_columns, e->tile_columns);
     /* A panel of B is used while it is in L1, unless its rows would lie too far apart. */
     p->chunk_columns = p->column_block;
