@@ -5,11 +5,11 @@ otherwise from the regexes that the family's tokenizer.json states. All text is 
 
     pip install tokenizers transformers
     tools/make_family_tokenizers.py                                       write the fixtures
-    tools/make_family_tokenizers.py --check build/tessera --texts 200     compare random texts and random added tokens instead
+    tools/make_family_tokenizers.py --check build/tessera --texts 2000    compare random texts and random added tokens instead
 """
 import argparse
+import array
 import base64
-import concurrent.futures
 import json
 import os
 import random
@@ -339,10 +339,12 @@ def record(made, name, all_texts, v):
 # ---- Comparison with tessera ----
 def random_added(rng, t):
     """Adds tokens with random flags. No special token is normalized: where the normalizer changes one, the reference shows it even
-    with skip_special_tokens."""
-    for content in rng.sample(TAGS, rng.randint(3, 12)):
+    with skip_special_tokens. A token of space that strips one side strips both: the reference panics where another token has
+    consumed it."""
+    for content in rng.sample([tag for tag in TAGS if tag != "Cafe\u0301"], rng.randint(3, 12)):  # NFC makes it a token that is there
         kind = rng.choice([{"normalized": False, "special": True}, {"normalized": False}, {"normalized": True}])
-        t.add_tokens([AddedToken(content, single_word=rng.random() < 0.2, lstrip=rng.random() < 0.3, rstrip=rng.random() < 0.3, **kind)])
+        left, right = rng.random() < 0.3, rng.random() < 0.3
+        t.add_tokens([AddedToken(content, single_word=rng.random() < 0.2, lstrip=left, rstrip=left if content.isspace() else right, **kind)])
 
 
 def differs(tessera, path, t, text):
@@ -363,6 +365,27 @@ def differs(tessera, path, t, text):
     return None
 
 
+def all_equal(tessera, folder, path, t, some):
+    """Whether all texts at once, as one shard, have the reference's ids, and these the reference's text."""
+    lines, shard = os.path.join(folder, "texts.jsonl"), os.path.join(folder, "shard")
+    some = [text for text in some if text != ""]
+    with open(lines, "w") as file:
+        file.writelines(json.dumps({"text": text}) + "\n" for text in some)
+    done = subprocess.run([tessera, "tokenize", "shard", path, lines, "--out", shard, "--format", "nanogpt", "--end-token", "<|a|>", "--threads", "1"],
+                          capture_output=True)
+    if done.returncode != 0:
+        return False
+    with open(shard, "rb") as file:
+        ids = array.array("H", file.read()).tolist()
+    os.unlink(shard)
+    want = [i for e in t.encode_batch(some, add_special_tokens=False) for i in e.ids + [t.token_to_id("<|a|>")]]
+    for flags, skip in [([], True), (["--special"], False)]:
+        back = subprocess.run([tessera, "tokenize", "decode", path, "-"] + flags, input=" ".join(map(str, want)).encode(), capture_output=True)
+        if back.stdout.decode(errors="replace") != t.decode(want, skip_special_tokens=skip):
+            return False
+    return ids == want
+
+
 def check(tessera, n_texts, seed, only):
     wrong = 0
     with tempfile.TemporaryDirectory() as folder:
@@ -370,7 +393,7 @@ def check(tessera, n_texts, seed, only):
             if only and name not in only:
                 continue
             bad = []
-            for variant in range(4):
+            for variant in range(8):
                 rng = random.Random(f"{seed} {name} {variant}")
                 t = Tokenizer.from_str(made.tokenizer.to_str())
                 if variant > 0:
@@ -378,11 +401,11 @@ def check(tessera, n_texts, seed, only):
                 path = os.path.join(folder, f"{name}-{variant}.json")
                 t.save(path)
                 t = Tokenizer.from_file(path)  # tokens that were added twice are settled when the file is read
-                some = (texts() if variant == 0 else []) + [random_text(rng, rng.choice([3, 10, 40])) for _ in range(n_texts // 4)]
-                with concurrent.futures.ThreadPoolExecutor(2) as pool:
-                    results = list(pool.map(lambda text: differs(tessera, path, t, text), some))
-                bad += [(variant, text, r) for text, r in zip(some, results) if r is not None]
-            print(f"{name}: {n_texts // 4 * 4 + len(texts())} texts, {len(bad)} differ", flush=True)
+                some = texts() + [random_text(rng, rng.choice([3, 10, 40])) for _ in range(n_texts // 8)]
+                if not all_equal(tessera, folder, path, t, some):
+                    some = [(text, differs(tessera, path, t, text)) for text in some]
+                    bad += [(variant, text, r) for text, r in some if r is not None] or [(variant, "", "a shard differs, no text alone")]
+            print(f"{name}: {8 * (n_texts // 8 + len(texts()))} texts, {len(bad)} differ", flush=True)
             for variant, text, r in bad[:3]:
                 print(f"   variant {variant}: {text!r}\n      {r[:600]}")
             wrong += len(bad)
@@ -392,7 +415,7 @@ def check(tessera, n_texts, seed, only):
 def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--check", metavar="TESSERA")
-    arguments.add_argument("--texts", type=int, default=200)
+    arguments.add_argument("--texts", type=int, default=2000)
     arguments.add_argument("--seed", type=int, default=1)
     arguments.add_argument("--only", nargs="*")
     a = arguments.parse_args()

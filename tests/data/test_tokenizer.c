@@ -370,6 +370,12 @@ static void what_cannot_be_read_is_named(void)
          "the regex '(' is invalid at byte 1: missing closing parenthesis"},
         {"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"[a[b]]\"}}," MODEL "}", TESS_E_UNSUPPORTED,
          "nested"},
+        {"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"[[:alpha:]]\"}}," MODEL "}",
+         TESS_E_UNSUPPORTED, "nested"},
+        {"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"\\\\p{Alpha}\"}}," MODEL "}",
+         TESS_E_UNSUPPORTED, "\\p{Alpha}"},
+        {"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a(?i)b|c\"}}," MODEL "}", TESS_E_UNSUPPORTED,
+         "(?i:...)"},
         {"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{}}," MODEL "}", TESS_E_FORMAT, "pattern"},
         {"{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"ByteLevel\"},{\"type\":\"Digits\"}]}"
          "," MODEL "}",

@@ -6,7 +6,7 @@
 #include "base/text/text.h"
 #include "data/tokenizer/unicode_added.h"
 
-enum { MAX_PATTERN = 1 << 16, MAX_DEPTH = 64 };
+enum { MAX_PATTERN = 1 << 16, MAX_REWRITTEN = 1 << 20, MAX_DEPTH = 64 };
 
 /* The escapes that stand for classes, as Oniguruma defines them: the inside of a character class, and properties. */
 static const struct escape_class {
@@ -34,8 +34,8 @@ static const struct escape_class *class_of(char escape)
     return NULL;
 }
 
-/* Whether the name is a script. In Oniguruma \p{Han} means the script of the character itself; PCRE2 also includes the
- * scripts with which a character is used. */
+/* Whether the name is a script that is known here. In Oniguruma \p{Han} means the script of the character itself; PCRE2
+ * also includes the scripts with which a character is used. */
 static bool is_script(const char *name, size_t n)
 {
     static const char *const scripts[] = {"Han",  "Hiragana", "Katakana", "Hangul", "Latin",     "Greek",
@@ -61,28 +61,6 @@ static tess_status append_class(const struct escape_class *class, tess_buffer *o
     return TESS_OK;
 }
 
-/* Rewrites \p{X}, \P{X} or \pX (class NULL), or the escape of a class. A negated property inside a character class is
- * not rewritten, because a class cannot subtract. */
-static tess_status rewrite_class(const char *p, size_t n, const struct escape_class *class, bool in_class,
-                                 tess_buffer *out, size_t *used)
-{
-    bool negated = p[1] < 'a', braces = class == NULL && n > 2 && p[2] == '{';
-    const char *end = braces ? memchr(p, '}', n) : p + (n > 2 ? 3 : n), *name = braces ? p + 3 : p + 2;
-    if (end == NULL)
-        return tess_buffer_append(out, p, 2);
-    *used = class != NULL ? 2 : (size_t)(end - p) + braces;
-    if (braces && end > name && name[0] == '^') {
-        negated = !negated;
-        name++;
-    }
-    if (in_class && negated)
-        return tess_buffer_append(out, p, *used);
-    if (!in_class)
-        TESS_TRY(tess_buffer_printf(out, negated ? "[^" : "["));
-    TESS_TRY(class != NULL ? append_class(class, out) : append_property(name, (size_t)(end - name), out));
-    return in_class ? TESS_OK : tess_buffer_append(out, "]", 1);
-}
-
 /* Appends \b or \B. Oniguruma's words are those of \w; PCRE2's borders are drawn by other classes. */
 static tess_status append_border(bool inverted, tess_buffer *out)
 {
@@ -104,6 +82,30 @@ typedef struct rewriter {
     int depth;
 } rewriter;
 
+/* Rewrites \p{X}, \P{X} or \pX (class NULL), or the escape of a class. A negated property inside a character class is
+ * not rewritten, because a class cannot subtract. */
+static tess_status rewrite_class(rewriter *r, const char *p, size_t n, const struct escape_class *class, size_t *used)
+{
+    bool negated = p[1] < 'a', braces = class == NULL && n > 2 && p[2] == '{';
+    const char *end = braces ? memchr(p, '}', n) : p + (n > 2 ? 3 : n), *name = braces ? p + 3 : p + 2;
+    if (end == NULL)
+        return tess_buffer_append(r->out, p, 2);
+    *used = class != NULL ? 2 : (size_t)(end - p) + braces;
+    if (braces && end > name && name[0] == '^') {
+        negated = !negated;
+        name++;
+    }
+    size_t size = (size_t)(end - name);
+    TESS_CHECK(class != NULL || size <= 2 || is_script(name, size), TESS_E_UNSUPPORTED,
+               "%s: \\p{%.*s} in a regex is not supported: categories and scripts are", r->what, (int)size, name);
+    if (r->in_class && negated)
+        return tess_buffer_append(r->out, p, *used);
+    if (!r->in_class)
+        TESS_TRY(tess_buffer_printf(r->out, negated ? "[^" : "["));
+    TESS_TRY(class != NULL ? append_class(class, r->out) : append_property(name, size, r->out));
+    return r->in_class ? TESS_OK : tess_buffer_append(r->out, "]", 1);
+}
+
 /* Copies the escape at p[0] == '\\' to r->out. *used: its number of bytes in the pattern. */
 static tess_status rewrite_escape(rewriter *r, const char *p, size_t n, size_t *used)
 {
@@ -111,7 +113,7 @@ static tess_status rewrite_escape(rewriter *r, const char *p, size_t n, size_t *
     *used = 2;
     const struct escape_class *class = class_of((char)(p[1] | 0x20));
     if (p[1] == 'p' || p[1] == 'P' || (class != NULL && p[1] != 'H'))
-        return rewrite_class(p, n, class, r->in_class, r->out, used);
+        return rewrite_class(r, p, n, class, used);
     if (!r->in_class && (p[1] == 'b' || p[1] == 'B'))
         return append_border(p[1] == 'B', r->out);
     TESS_CHECK(strchr("HRXKyYGQEC", p[1]) == NULL || p[1] == '\0', TESS_E_UNSUPPORTED,
@@ -151,11 +153,14 @@ static tess_status rewrite_character(rewriter *r, const char *p, size_t n, size_
 {
     const char *what = r->what;
     TESS_CHECK(!r->in_class || (p[0] != '[' && (p[0] != '&' || n < 2 || p[1] != '&')), TESS_E_UNSUPPORTED,
-               "%s: nested character classes in a regex are not supported", what);
+               "%s: nested character classes in a regex, such as [a[b]] or [[:alpha:]], are not supported", what);
     if (!r->in_class && p[0] == '(') {
         TESS_CHECK(n < 3 || p[1] != '?' || strchr("ix-:=!<>", p[2]) != NULL, TESS_E_UNSUPPORTED,
                    "%s: (?%c in a regex is not supported", what, p[2]);
         TESS_CHECK(n < 2 || p[1] != '*', TESS_E_UNSUPPORTED, "%s: (* in a regex is not supported", what);
+        /* In Oniguruma a(?i)b|c is a(?i:b|c); in PCRE2 it is a(?i:b)|(?i:c). */
+        TESS_CHECK(n < 4 || p[1] != '?' || r->out->size == 0 || p[2 + strspn(p + 2, "imx-")] != ')', TESS_E_UNSUPPORTED,
+                   "%s: options inside a regex, such as (?i), are not supported; (?i:...) is", what);
         TESS_CHECK(r->depth < MAX_DEPTH, TESS_E_UNSUPPORTED,
                    "%s: parentheses nested more than %d deep in a regex are not supported", what, MAX_DEPTH);
         r->groups[r->depth++] = r->out->size;
@@ -179,13 +184,10 @@ static tess_status rewrite(rewriter *r, const char *p, size_t n)
 {
     for (size_t i = 0, used; i < n; i += used) {
         used = 1;
+        TESS_CHECK(r->out->size < MAX_REWRITTEN, TESS_E_UNSUPPORTED, "%s: a regex with too many classes", r->what);
         if (p[i] == '\\') {
             r->item = r->in_class ? r->item : r->out->size;
             TESS_TRY(rewrite_escape(r, p + i, n - i, &used));
-        } else if (r->in_class && p[i] == '[' && i + 1 < n && p[i + 1] == ':') {
-            const char *end = memchr(p + i, ']', n - i);
-            used = end == NULL ? 1 : (size_t)(end - (p + i)) + 1;
-            TESS_TRY(tess_buffer_append(r->out, p + i, used));
         } else if (!r->in_class && p[i] == '{') {
             TESS_TRY(rewrite_interval(r, p + i, n - i, &used));
         } else {
