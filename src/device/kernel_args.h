@@ -108,7 +108,9 @@ typedef struct tess_attention_seq {
     const int32_t *pages; /* (one for each block of keys), or NULL: all rows are contiguous */
 } tess_attention_seq;
 
-/* out[t,h] = sum_j softmax_j(scale * q[t,h].k[j,h*G/H]) v[j]. It is an online softmax over blocks of
+/* out[t,h] = sum_j softmax_j(s[t,h,j]) v[j] with s = scale * q[t,h].k[j,h*G/H], or with a soft cap s = soft_cap *
+ * tanh(scale * q.k / soft_cap). The softmax is over the keys, and with sinks over one more score, sinks[h], that has no
+ * value: exp(sinks[h]) is a further term of the denominator. It is an online softmax over blocks of
  * TESS_ATTENTION_BLOCK keys, counted from the sequence's first key. So a row's bits depend only on its own keys, not on
  * the number of queries that run with it. With window > 0 a query at position p sees keys p-window+1 .. p. No T x T
  * matrix is stored. lse[t,h] = log sum exp (float). BF16: probabilities (and dS in the backward pass) are rounded to
@@ -121,6 +123,8 @@ typedef struct tess_attention {
     int64_t n_heads, n_kv_heads, head_size; /* head_size: any; multiples of 32 up to 256 are fast */
     int64_t window;                         /* 0: there is no window */
     float scale;                            /* > 0 */
+    float soft_cap;                         /* 0: none */
+    const void *sinks;                      /* (H), or NULL: none */
     const void *q;
     void *out;
     int64_t q_stride, k_stride, v_stride, out_stride; /* elements between rows (tokens) */
@@ -142,6 +146,8 @@ typedef struct tess_attention_grad {
     tess_attention forward; /* the call whose gradients these are; out and lse are read */
     const void *dout;       /* (T, H, D) */
     void *dq, *dk, *dv;
+    /* (H), or NULL: not wanted. A sum over tokens in blocks of TESS_NORM_BLOCK of a sequence, blocks ascending */
+    float *dsinks;
     int64_t dout_stride, dq_stride, dk_stride, dv_stride;
     /* If set, only dq of heads [head_begin, head_end), and dk and dv of the batch's rows [key_begin, key_end), are
      * wanted. An implementation may write everything, or leave the rest undefined. The wanted values are the same in
@@ -556,18 +562,20 @@ typedef struct tess_row_sumsq_args {
     ROW(gemm_grouped, tess_gemm_grouped, REF, (OPERAND(work, TESS_WORKS, BLOCK(1))),                                   \
         (), DTYPE(ab_dtype), LISTS(grouped_lists), .work = work_of_gemm_grouped)                                       \
     ROW(attention_forward, tess_attention, REF,                                                                        \
-        (TOKENS(q, TESS_READS, , n_heads, .stride = AT(q_stride)),                                                     \
+        (TOKENS(q, TESS_READS, , n_heads, .stride = AT(q_stride)), READS(sinks, ROW_OF(n_heads), OWN),                 \
          TOKENS(out, TESS_WRITES, , n_heads, .stride = AT(out_stride)),                                                \
          OPERAND(lse, TESS_WRITES, ROW_OF(n_heads), FLOATS, .gathered = true)),                                        \
         (), DTYPE(dtype), LISTS(attention_lists), .work = work_of_attention)                                           \
     ROW(attention_backward, tess_attention_grad, REF,                                                                  \
         (TOKENS(forward.q, TESS_READS, forward., n_heads, .stride = AT(forward.q_stride)),                             \
+         READS(forward.sinks, ROW_OF(forward.n_heads), LIKE(forward.dtype)),                                           \
          TOKENS(forward.out, TESS_READS, forward., n_heads, .stride = AT(forward.out_stride)),                         \
          OPERAND(forward.lse, TESS_READS, ROW_OF(forward.n_heads), FLOATS, .gathered = true),                          \
          TOKENS(dout, TESS_READS, forward., n_heads, .stride = AT(dout_stride)),                                       \
          TOKENS(dq, TESS_WRITES, forward., n_heads, .stride = AT(dq_stride)),                                          \
          TOKENS(dk, TESS_WRITES, forward., n_kv_heads, .stride = AT(dk_stride)),                                       \
-         TOKENS(dv, TESS_WRITES, forward., n_kv_heads, .stride = AT(dv_stride))),                                      \
+         TOKENS(dv, TESS_WRITES, forward., n_kv_heads, .stride = AT(dv_stride)),                                       \
+         WRITES(dsinks, ROW_OF(forward.n_heads), FLOATS)),                                                             \
         (), DTYPE(forward.dtype), LISTS(attention_lists), .work = work_of_attention_grad)                              \
     ROW(rmsnorm_forward, tess_norm_args, VEC,                                                                          \
         (READS(x, MATRIX(T, C), OWN), READS(residual, MATRIX(T, C), OWN), WRITES(h_out, MATRIX(T, C), OWN),            \

@@ -16,6 +16,8 @@ typedef struct shape {
     int64_t H, G, D, window;
     int n_seqs;
     int64_t q_len[MAX_SEQS], extra[MAX_SEQS]; /* keys before the first query */
+    float soft_cap;
+    bool sinks;
 } shape;
 
 /* Inputs and outputs of one call; rows of k and v of all sequences follow each other, with NaN after each
@@ -28,8 +30,8 @@ typedef struct problem {
     tess_attention_seq seqs[MAX_SEQS];
     int64_t T, K; /* rows of q, of k */
     size_t size;  /* bytes an element */
-    char *q, *k, *v, *out, *dout, *dq, *dk, *dv;
-    float *lse;
+    char *q, *k, *v, *out, *dout, *dq, *dk, *dv, *sinks;
+    float *lse, *dsinks;
 } problem;
 
 static uint64_t random_state = 1;
@@ -90,6 +92,7 @@ static problem *problem_create(const shape *s, tess_dtype dtype)
                             .head_size = s->D,
                             .window = s->window,
                             .scale = 1.0f / sqrtf((float)s->D),
+                            .soft_cap = s->soft_cap,
                             .q_stride = q_width + 5,
                             .k_stride = kv_width + 3,
                             .v_stride = kv_width + 7,
@@ -106,6 +109,12 @@ static problem *problem_create(const shape *s, tess_dtype dtype)
     p->dq = matrix(p, p->T, q_width, p->g.dq_stride, NAN);
     p->dk = matrix(p, p->T, kv_width, p->g.dk_stride, NAN);
     p->dv = matrix(p, p->T, kv_width, p->g.dv_stride, NAN);
+    p->sinks = matrix(p, 1, s->H, s->H, 2);
+    p->dsinks = take(sizeof(float) * (size_t)s->H);
+    if (s->sinks) {
+        p->a.sinks = p->sinks;
+        p->g.dsinks = p->dsinks;
+    }
     p->a.q = p->q;
     p->a.out = p->out;
     p->a.lse = p->lse;
@@ -129,7 +138,8 @@ static problem *problem_create(const shape *s, tess_dtype dtype)
 
 static void problem_destroy(problem *p)
 {
-    char *parts[] = {p->q, p->k, p->v, p->out, p->dout, p->dq, p->dk, p->dv, (char *)p->lse};
+    char *parts[] = {p->q,  p->k,  p->v,     p->out,         p->dout,          p->dq,
+                     p->dk, p->dv, p->sinks, (char *)p->lse, (char *)p->dsinks};
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         free(parts[i]);
     free(p);
@@ -141,12 +151,14 @@ static void problem_destroy(problem *p)
  * float32, whose rounding EPS covers), D the head's size, n the keys of a row, P the normalized probabilities.
  *
  *     score     a sum of D products, scaled, less another:  EPS (D + 8) * the largest scale * sum |q| |k| of the row
+ *     cap       the error of tanh, 5 ulp, more:             12 EPS cap; its slope 2 t dt: error of the score / cap
  *     p         exp's own error more, sums of n:            p (e + u), e = 2 (score + exp + n EPS); u: as an operand
  *     out       (e + u + n EPS) sum p |v|, and u |out| as it is stored
  *     lse       e, and its own rounding
  *     delta     sum |dout| (error of out, D EPS |out|)      (of stored outputs)
  *     dS        scale p (delta + D EPS sum |dout| |v|), and |dS| (2 e + u) as an operand
  *     dV        sum p (2 e + u) |dout|                      (p comes of lse here: an error of e more)
+ *     dsink     sum p (delta's error + 2 e |delta|)         (p of the sink)
  *     dQ, dK    sum of dS's errors times |k|, |q|; sums of float32 and the storing as for out */
 #define EPS 0x1p-24
 #define SECOND_ORDER 1.02 /* products of the errors above */
@@ -157,7 +169,7 @@ typedef struct estimate {
 } estimate;
 
 typedef struct naive {
-    estimate out, lse, dq, dk, dv;
+    estimate out, lse, dq, dk, dv, dsinks;
 } naive;
 
 static estimate estimate_create(int64_t n)
@@ -215,13 +227,15 @@ static void add_scaled(estimate y, double factor, double error, const double *x,
 /* A sequence's inputs and results, from its first row on. */
 typedef struct naive_seq {
     double *q, *k, *v, *dout;
-    estimate out, dq, dk, dv;
+    estimate out, dq, dk, dv, dsinks;
 } naive_seq;
 
 /* One query of one head: its keys are [lo, hi). */
 typedef struct naive_query {
     int64_t t, h, kv, lo, hi;
     double p_error; /* error of a probability in float32: e above */
+    double *slope;  /* (keys) the soft cap's derivatives */
+    double sink;    /* probability of the sink */
 } naive_query;
 
 /* prob (keys) = the probabilities; lse. */
@@ -229,18 +243,23 @@ static void naive_softmax(const problem *p, const naive_seq *s, naive_query *x, 
 {
     const int64_t H = p->s.H, G = p->s.G, D = p->s.D, q_at = (x->t * H + x->h) * D;
     const double scale = (double)p->a.scale, exp_error = p->dtype == TESS_BF16 ? 3e-6 : 2 * EPS;
-    double top = -INFINITY, sum = 0, largest = 0;
+    const double cap = (double)p->a.soft_cap;
+    double top = p->s.sinks ? get(p, p->sinks, x->h) : -INFINITY, sum = 0, largest = 0;
     for (int64_t j = x->lo; j < x->hi; j++) {
         const double *k = s->k + (j * G + x->kv) * D;
         prob[j] = scale * dot(s->q + q_at, k, D);
+        x->slope[j] = cap > 0 ? 1 - pow(tanh(prob[j] / cap), 2) : 1;
+        prob[j] = cap > 0 ? cap * tanh(prob[j] / cap) : prob[j];
         top = fmax(top, prob[j]);
         largest = fmax(largest, scale * dot_of_magnitudes(s->q + q_at, k, D));
     }
+    sum = x->sink = p->s.sinks ? exp(get(p, p->sinks, x->h) - top) : 0;
     for (int64_t j = x->lo; j < x->hi; j++)
         sum += prob[j] = exp(prob[j] - top);
     for (int64_t j = x->lo; j < x->hi; j++)
         prob[j] /= sum;
-    x->p_error = 2 * (EPS * (double)(D + 8) * largest + exp_error + EPS * (double)(x->hi - x->lo));
+    x->sink /= sum;
+    x->p_error = 2 * (EPS * (double)(D + 8) * largest + 12 * EPS * cap + exp_error + EPS * (double)(x->hi - x->lo + 1));
     *lse.value = top + log(sum);
     *lse.error = SECOND_ORDER * (x->p_error + 4 * EPS * (1 + fabs(*lse.value)));
 }
@@ -263,11 +282,16 @@ static void naive_backward(const problem *p, const naive_seq *s, const naive_que
     const double delta = dot(out, dout, D), D_eps = EPS * (double)D;
     const double delta_error =
         dot_of_magnitudes(s->out.error + q_at, dout, D) + D_eps * dot_of_magnitudes(out, dout, D);
+    s->dsinks.value[x->h] -= x->sink * delta;
+    s->dsinks.error[x->h] += x->sink * (delta_error + fabs(delta) * (2 * x->p_error + sums));
     for (int64_t j = x->lo; j < x->hi; j++) {
         const int64_t kv_at = (j * G + x->kv) * D;
-        const double ds = scale * prob[j] * (dot(dout, s->v + kv_at, D) - delta), p_error = 2 * x->p_error + u + sums;
-        const double ds_error = scale * prob[j] * (delta_error + D_eps * dot_of_magnitudes(dout, s->v + kv_at, D)) +
-                                fabs(ds) * (p_error + 4 * EPS);
+        const double raw = scale * prob[j] * (dot(dout, s->v + kv_at, D) - delta), ds = raw * x->slope[j];
+        const double p_error = 2 * x->p_error + u + sums;
+        const double slope_error = p->a.soft_cap > 0 ? x->p_error / (double)p->a.soft_cap + 24 * EPS : 0;
+        const double ds_error =
+            scale * prob[j] * x->slope[j] * (delta_error + D_eps * dot_of_magnitudes(dout, s->v + kv_at, D)) +
+            fabs(ds) * (p_error + 4 * EPS) + fabs(raw) * slope_error;
         add_scaled(estimate_at(s->dv, kv_at), prob[j], prob[j] * p_error, dout, D);
         add_scaled(estimate_at(s->dk, kv_at), ds, ds_error, s->q + q_at, D);
         add_scaled(estimate_at(s->dq, q_at), ds, ds_error, s->k + kv_at, D);
@@ -278,17 +302,18 @@ static void naive_backward(const problem *p, const naive_seq *s, const naive_que
 static void naive_sequence(const problem *p, const tess_attention_seq *seq, const naive_seq *s, estimate lse)
 {
     const int64_t H = p->s.H, window = p->s.window;
-    double *prob = take(sizeof(double) * (size_t)seq->k_len);
+    double *prob = take(sizeof(double) * (size_t)seq->k_len), *slope = take(sizeof(double) * (size_t)seq->k_len);
     for (int64_t t = 0; t < seq->q_len; t++)
         for (int64_t h = 0; h < H; h++) {
             const int64_t hi = seq->k_len - seq->q_len + t + 1;
-            naive_query x = {t, h, h / (H / p->s.G), window > 0 && hi > window ? hi - window : 0, hi, 0};
+            naive_query x = {t, h, h / (H / p->s.G), window > 0 && hi > window ? hi - window : 0, hi, 0, slope, 0};
             naive_softmax(p, s, &x, prob, estimate_at(lse, t * H + h));
             naive_forward(p, s, &x, prob);
             if (seq->k_len == seq->q_len)
                 naive_backward(p, s, &x, prob);
         }
     free(prob);
+    free(slope);
 }
 
 /* Everything from the definition, in float64. */
@@ -297,8 +322,8 @@ static naive naive_run(const problem *p)
     const int64_t H = p->s.H, G = p->s.G, D = p->s.D, q_n = p->T * H * D, kv_n = p->T * G * D;
     double *q = dense(p, p->q, p->T, H * D, p->a.q_stride), *k = dense(p, p->k, p->K, G * D, p->a.k_stride);
     double *v = dense(p, p->v, p->K, G * D, p->a.v_stride), *dout = dense(p, p->dout, p->T, H * D, p->g.dout_stride);
-    const naive n = {estimate_create(q_n), estimate_create(p->T * H), estimate_create(q_n), estimate_create(kv_n),
-                     estimate_create(kv_n)};
+    const naive n = {estimate_create(q_n),  estimate_create(p->T * H), estimate_create(q_n),
+                     estimate_create(kv_n), estimate_create(kv_n),     estimate_create(H)};
     int64_t key_row = 0;
     for (int i = 0; i < p->s.n_seqs; i++) {
         const tess_attention_seq *seq = &p->seqs[i];
@@ -310,13 +335,16 @@ static naive naive_run(const problem *p)
                              estimate_at(n.out, q_at),
                              estimate_at(n.dq, q_at),
                              estimate_at(n.dk, dk_at),
-                             estimate_at(n.dv, dk_at)};
+                             estimate_at(n.dv, dk_at),
+                             n.dsinks};
         naive_sequence(p, seq, &s, estimate_at(n.lse, seq->q_begin * H));
         key_row += seq->k_len + 3;
     }
     estimate_store(p, n.dq, q_n);
     estimate_store(p, n.dk, kv_n);
     estimate_store(p, n.dv, kv_n);
+    for (int64_t h = 0; h < H; h++)
+        n.dsinks.error[h] = SECOND_ORDER * n.dsinks.error[h] + EPS * fabs(n.dsinks.value[h]) + 1e-37;
     double *parts[] = {q, k, v, dout};
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         free(parts[i]);
@@ -325,7 +353,7 @@ static naive naive_run(const problem *p)
 
 static void naive_free(const naive *n)
 {
-    const estimate all[] = {n->out, n->lse, n->dq, n->dk, n->dv};
+    const estimate all[] = {n->out, n->lse, n->dq, n->dk, n->dv, n->dsinks};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         free(all[i].value);
         free(all[i].error);

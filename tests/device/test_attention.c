@@ -63,11 +63,25 @@ static void expect_rows(const char *level, const char *what, const problem *p, c
 }
 
 static const shape shapes[] = {
-    {2, 2, 32, 0, 1, {64}, {0}},       {1, 1, 8, 0, 3, {1, 2, 63}, {0}},   {3, 1, 40, 0, 4, {65, 0, 127, 1}, {0}},
-    {4, 2, 64, 0, 2, {130, 65}, {0}},  {2, 1, 16, 33, 2, {200, 64}, {0}},  {2, 2, 80, 1, 1, {70}, {0}},
-    {6, 2, 128, 60, 2, {97, 66}, {0}}, {1, 1, 256, 0, 1, {129}, {0}},      {5, 5, 33, 7, 2, {31, 33}, {0}},
-    {2, 1, 64, 0, 2, {64, 128}, {0}},  {3, 1, 17, 0, 3, {95, 33, 7}, {0}}, {2, 2, 97, 41, 1, {161}, {0}},
-    {2, 1, 16, 0, 1, {540}, {0}},      {1, 1, 32, 150, 1, {700}, {0}},
+    {2, 2, 32, 0, 1, {64}, {0}},
+    {1, 1, 8, 0, 3, {1, 2, 63}, {0}},
+    {3, 1, 40, 0, 4, {65, 0, 127, 1}, {0}},
+    {4, 2, 64, 0, 2, {130, 65}, {0}},
+    {2, 1, 16, 33, 2, {200, 64}, {0}},
+    {2, 2, 80, 1, 1, {70}, {0}},
+    {6, 2, 128, 60, 2, {97, 66}, {0}},
+    {1, 1, 256, 0, 1, {129}, {0}},
+    {5, 5, 33, 7, 2, {31, 33}, {0}},
+    {2, 1, 64, 0, 2, {64, 128}, {0}},
+    {3, 1, 17, 0, 3, {95, 33, 7}, {0}},
+    {2, 2, 97, 41, 1, {161}, {0}},
+    {2, 1, 16, 0, 1, {540}, {0}},
+    {1, 1, 32, 150, 1, {700}, {0}},
+    /* Soft caps that matter, sinks, and both. */
+    {4, 2, 64, 0, 2, {130, 65}, {0}, 0.7f, false},
+    {3, 1, 40, 0, 4, {65, 0, 127, 1}, {0}, 0, true},
+    {18, 2, 32, 33, 3, {70, 1, 45}, {0}, 2, true},
+    {2, 1, 97, 0, 1, {140}, {0}, 1.5f, true},
 };
 enum { N_SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
 
@@ -75,6 +89,8 @@ static const shape cache_shapes[] = {
     {4, 2, 64, 0, 5, {1, 7, 33, 1, 0}, {200, 100, 31, 0, 12}},
     {8, 1, 40, 50, 4, {1, 1, 20, 64}, {130, 64, 300, 1}},
     {3, 3, 128, 0, 2, {5, 1}, {59, 255}},
+    {8, 2, 64, 0, 4, {1, 2, 9, 33}, {200, 63, 70, 5}, 1.2f, true},
+    {24, 2, 40, 50, 3, {1, 1, 20}, {130, 64, 300}, 0, true},
 };
 enum { N_CACHE_SHAPES = sizeof(cache_shapes) / sizeof(cache_shapes[0]) };
 
@@ -96,6 +112,8 @@ static void expect_level_agrees(const char *level, problem *p, const naive *n, i
         expect_rows(level, "dq", p, p->dq, p->g.dq_stride, n->dq, s->H * s->D);
         expect_rows(level, "dk", p, p->dk, p->g.dk_stride, n->dk, s->G * s->D);
         expect_rows(level, "dv", p, p->dv, p->g.dv_stride, n->dv, s->G * s->D);
+        for (int64_t h = 0; h < s->H && s->sinks; h++)
+            expect_within(level, "dsinks", p, h, (double)p->dsinks[h], n->dsinks);
     }
     tess_stream_destroy(&stream);
 }
@@ -144,9 +162,8 @@ static double slope(problem *p, char *x, int64_t i)
     return (sum[1] - sum[0]) / (2 * (double)h);
 }
 
-static void gradients_are_the_slopes_of_the_output(void)
+static void expect_slopes(shape s)
 {
-    const shape s = {4, 2, 8, 5, 2, {9, 4}, {0}};
     problem *p = problem_create(&s, TESS_F32);
     for (int l = 0; l < N_LEVELS; l++) {
         tess_stream *stream = stream_create(levels[l], 1);
@@ -165,9 +182,19 @@ static void gradients_are_the_slopes_of_the_output(void)
                                        (float)slope(p, p->v, key_row * p->a.v_stride + c)};
                 test_expect_close(__FILE__, __LINE__, levels[l], got, want, 3, 2e-3, 2e-4);
             }
+        for (int64_t h = 0; h < s.H && s.sinks; h++) {
+            const float want = (float)slope(p, p->sinks, h);
+            test_expect_close(__FILE__, __LINE__, levels[l], &p->dsinks[h], &want, 1, 2e-3, 2e-4);
+        }
         tess_stream_destroy(&stream);
     }
     problem_destroy(p);
+}
+
+static void gradients_are_the_slopes_of_the_output(void)
+{
+    expect_slopes((shape){4, 2, 8, 5, 2, {9, 4}, {0}, 0, false});
+    expect_slopes((shape){4, 2, 8, 5, 2, {9, 4}, {0}, 1.5f, true});
 }
 
 /* ---- The same bits -------------------------------------------------------------------------------------------------
@@ -300,6 +327,8 @@ static void expect_gradients_in_parts(tess_stream *stream, const problem *p, pro
             EXPECT_SAME((const uint16_t *)(other->dk + k), (const uint16_t *)(p->dk + k), words);
             EXPECT_SAME((const uint16_t *)(other->dv + v), (const uint16_t *)(p->dv + v), words);
         }
+        if (p->s.sinks)
+            EXPECT_SAME(other->dsinks + g->head_begin, p->dsinks + g->head_begin, (size_t)n_heads);
     }
     other->g.in_part = false;
 }
@@ -319,6 +348,7 @@ static void expect_gradients_in_any_batch(const char *level, const shape *s, tes
     forward(three, &other->a);
     backward(three, other);
     expect_same_gradients(p, other, 0, 0, p->T);
+    EXPECT_SAME(p->dsinks, other->dsinks, (size_t)s->H);
     expect_gradients_in_parts(one, p, other);
     expect_gradients_in_parts(three, p, other);
     for (int n = 0; s->n_seqs > 1 && n < s->n_seqs; n++) {
@@ -363,6 +393,7 @@ static void levels_agree_bit_for_bit(void)
                 forward(stream, &other->a);
                 backward(stream, other);
                 EXPECT_SAME(other->lse, p->lse, (size_t)(p->T * p->s.H));
+                EXPECT_SAME(other->dsinks, p->dsinks, (size_t)p->s.H);
                 expect_same_gradients(p, other, 0, 0, p->T);
                 problem_destroy(other);
                 tess_stream_destroy(&stream);
@@ -570,6 +601,11 @@ static void impossible_arguments_are_refused(void)
         p->a.scale = 0;
         EXPECT_FAILS(tess_stream_kernels(stream)->attention_forward(stream, &p->a), TESS_E_INVALID, "scale");
         p->a.scale = 1;
+        p->a.soft_cap = -1;
+        EXPECT_FAILS(tess_stream_kernels(stream)->attention_forward(stream, &p->a), TESS_E_INVALID, "a soft cap of -1");
+        p->a.soft_cap = 0;
+        p->g.dsinks = p->dsinks;
+        EXPECT_FAILS(try_backward(stream, p), TESS_E_INVALID, "without sinks");
         p->a.dtype = TESS_U8;
         EXPECT_FAILS(tess_stream_kernels(stream)->attention_forward(stream, &p->a), TESS_E_UNSUPPORTED, "uint8");
         problem_destroy(p);

@@ -223,6 +223,8 @@ static void attention(scene *x)
                               .head_size = D,
                               .window = 9,
                               .scale = 0.3f,
+                              .soft_cap = 2,
+                              .sinks = make_half(x, HEADS, 1),
                               .q = qkv,
                               .out = make_half(x, T * Q, 1),
                               .q_stride = ROW,
@@ -237,6 +239,7 @@ static void attention(scene *x)
                                    .dq = dqkv,
                                    .dk = dqkv + Q,
                                    .dv = dqkv + Q + KV,
+                                   .dsinks = make_floats(x, HEADS),
                                    .dout_stride = Q,
                                    .dq_stride = ROW,
                                    .dk_stride = ROW,
@@ -262,6 +265,8 @@ static void norms(scene *x)
                         .T = T,
                         .C = C,
                         .eps = 1e-5f,
+                        .factor = 0.3f,
+                        .one_plus_w = true,
                         .dtype = TESS_F16};
     tess_norm_grad_args g = {.h = h,
                              .w = w,
@@ -270,12 +275,16 @@ static void norms(scene *x)
                              .dy = dy,
                              .dresidual = residual,
                              .dx = y,
+                             .dbranch = make_half(x, T * C, 1),
                              .dw = make_floats(x, C),
                              .db = make_floats(x, C),
                              .T = T,
                              .C = C,
+                             .factor = 0.3f,
+                             .one_plus_w = true,
                              .dtype = TESS_F16};
-    expect_row(x, TESS_ROW_add, &(tess_add_args){.a = from, .b = residual, .y = h, .n = T * C, .dtype = TESS_F16});
+    expect_row(x, TESS_ROW_add,
+               &(tess_add_args){.a = from, .b = residual, .y = h, .n = T * C, .factor = 0.3f, .dtype = TESS_F16});
     expect_row(x, TESS_ROW_rmsnorm_forward, &f);
     expect_row(x, TESS_ROW_rmsnorm_backward, &g);
     expect_row(x, TESS_ROW_layernorm_forward, &f);
@@ -328,7 +337,7 @@ static void elements(scene *x)
                                  .R = ROTARY,
                                  .dtype = dtype});
     tess_embedding_args table = {
-        .table = a, .positions = b, .ids = ids, .pos = pos, .out = y, .T = T, .C = C, .dtype = dtype};
+        .table = a, .positions = b, .ids = ids, .pos = pos, .out = y, .T = T, .C = C, .factor = 0.37f, .dtype = dtype};
     expect_row(x, TESS_ROW_embedding_forward, &table);
     table.positions = NULL;
     expect_row(x, TESS_ROW_embedding_forward, &table);

@@ -101,16 +101,28 @@ static tess_status add_sequences(const kernels_bench *bench, kernel_operands *o)
 #define ATTENTION                                                             \
     .C = AT(attention_forward.head_size), .H = AT(attention_forward.n_heads), \
     .H_kv = AT(attention_forward.n_kv_heads), .finish = add_sequences
+#define NO_SINKS .without = {AT(attention_forward.sinks), AT(attention_backward.dsinks)}
 
-static const kernel_subject attention[] = {{"forward", ROW(attention_forward, .scale = 0.125f), ATTENTION},
-                                           {"backward", ROW(attention_backward, .forward.scale = 0.125f), ATTENTION},
-                                           {.name = NULL}};
+static const kernel_subject attention[] = {
+    {"forward", ROW(attention_forward, .scale = 0.125f), ATTENTION, NO_SINKS},
+    {"backward", ROW(attention_backward, .forward.scale = 0.125f), ATTENTION, NO_SINKS},
+    {.name = NULL}};
+static const kernel_subject capped[] = {
+    {"forward, soft cap", ROW(attention_forward, .scale = 0.0625f, .soft_cap = 50), ATTENTION, NO_SINKS},
+    {"backward, soft cap", ROW(attention_backward, .forward = {.scale = 0.0625f, .soft_cap = 50}), ATTENTION, NO_SINKS},
+    {.name = NULL}};
+static const kernel_subject with_sinks[] = {
+    {"forward, sinks", ROW(attention_forward, .scale = 0.125f), ATTENTION},
+    {"backward, sinks", ROW(attention_backward, .forward.scale = 0.125f), ATTENTION},
+    {.name = NULL}};
 
 static const kernel_shape attention_shapes[] = {
     {attention, "gpt2", TESS_BF16, .seqs = 4, .T = 1024, .H = 12, .H_kv = 12, .C = 64},
     {attention, "gpt2", TESS_BF16, .seqs = 1, .T = 128, .H = 12, .H_kv = 12, .C = 64, .quick = true},
     {attention, "llama-1b", TESS_BF16, .seqs = 1, .T = 2048, .H = 32, .H_kv = 8, .C = 64},
     {attention, "llama-8b", TESS_BF16, .seqs = 1, .T = 2048, .H = 32, .H_kv = 8, .C = 128},
+    {capped, "gemma2-2b", TESS_BF16, .seqs = 1, .T = 2048, .H = 8, .H_kv = 4, .C = 256},
+    {with_sinks, "gpt-oss", TESS_BF16, .seqs = 1, .T = 1024, .H = 64, .H_kv = 8, .C = 64},
     {attention, "gpt2", TESS_F32, .seqs = 1, .T = 1024, .H = 12, .H_kv = 12, .C = 64},
     {attention, "llama-1b", TESS_F32, .seqs = 1, .T = 1024, .H = 32, .H_kv = 8, .C = 64},
 };
@@ -125,8 +137,8 @@ const kernel_family kernels_attention = {"attention: sequences x tokens x heads 
                                          COUNT(attention_shapes), name_attention};
 
 /* ---- Attention in generation: a token of each sequence, whose T keys and values are read once ---- */
-static const kernel_subject decode[] = {{"decode", ROW(attention_forward, .scale = 0.125f), ATTENTION, .decodes = true},
-                                        {.name = NULL}};
+static const kernel_subject decode[] = {
+    {"decode", ROW(attention_forward, .scale = 0.125f), ATTENTION, NO_SINKS, .decodes = true}, {.name = NULL}};
 
 static const kernel_shape decode_shapes[] = {
     {decode, "llama-1b", TESS_BF16, .seqs = 1, .T = 4096, .H = 32, .H_kv = 8, .C = 64},
@@ -141,11 +153,12 @@ const kernel_family kernels_decode = {"attention in generation: sequences x keys
 /* ---- Rows of tokens ---- */
 static const kernel_subject layernorm[] = {
     {"layernorm forward", ROW(layernorm_forward, .eps = 1e-5f), T_AND_C(layernorm_forward)},
-    {"layernorm backward", ROW(layernorm_backward), T_AND_C(layernorm_backward)},
+    {"layernorm backward", ROW(layernorm_backward), T_AND_C(layernorm_backward),
+     .without = {AT(layernorm_backward.dbranch)}},
     {.name = NULL}};
 static const kernel_subject rmsnorm[] = {
     {"rmsnorm forward", ROW(rmsnorm_forward, .eps = 1e-5f), T_AND_C(rmsnorm_forward)},
-    {"rmsnorm backward", ROW(rmsnorm_backward), T_AND_C(rmsnorm_backward)},
+    {"rmsnorm backward", ROW(rmsnorm_backward), T_AND_C(rmsnorm_backward), .without = {AT(rmsnorm_backward.dbranch)}},
     {.name = NULL}};
 static const kernel_subject rotation_of_2048[] = {
     {"rope", ROW(rope, .n_heads = 2048 / HEAD_SIZE, .D = HEAD_SIZE, .R = HEAD_SIZE), .T = AT(rope.T)}, {.name = NULL}};
@@ -156,6 +169,10 @@ static const kernel_subject gated[] = {
 static const kernel_subject activation[] = {
     {"gelu forward", ROW(act_forward, .act = TESS_ACT_GELU_TANH), .TC = AT(act_forward.n)},
     {"gelu backward", ROW(act_backward, .act = TESS_ACT_GELU_TANH), .TC = AT(act_backward.n)},
+    {.name = NULL}};
+static const kernel_subject exact_gelu[] = {
+    {"gelu (erf) forward", ROW(act_forward, .act = TESS_ACT_GELU_ERF), .TC = AT(act_forward.n)},
+    {"gelu (erf) backward", ROW(act_backward, .act = TESS_ACT_GELU_ERF), .TC = AT(act_backward.n)},
     {.name = NULL}};
 static const kernel_subject sum[] = {{"column sum", ROW(column_sum), T_AND_C(column_sum)}, {.name = NULL}};
 
@@ -169,6 +186,7 @@ static const kernel_shape row_shapes[] = {
     {gated, "llama-8b", TESS_BF16, .T = 1024, .C = 14336},
     {activation, "gpt2", TESS_BF16, .T = 4096, .C = 3072},
     {activation, "gpt2", TESS_F32, .T = 4096, .C = 3072},
+    {exact_gelu, "pythia-1b", TESS_BF16, .T = 2048, .C = 8192},
     {sum, "gpt2", TESS_BF16, .T = 4096, .C = 3072},
     {layernorm, "gpt2", TESS_BF16, .T = 64, .C = 768, .quick = true},
 };
@@ -185,6 +203,9 @@ const kernel_family kernels_rows = {"rows of tokens: tokens x channels", false, 
 /* ---- The vocabulary, for T tokens (cross-entropy: one chunk of the head) ---- */
 static const kernel_subject vocabulary[] = {
     {"cross-entropy", ROW(cross_entropy, .inv_temperature = 1), .T = AT(cross_entropy.n), .V = AT(cross_entropy.V),
+     .without = {AT(cross_entropy.dlogprob), AT(cross_entropy.dentropy), AT(cross_entropy.entropy)}},
+    {"cross-entropy, soft cap", ROW(cross_entropy, .inv_temperature = 1, .soft_cap = 30), .T = AT(cross_entropy.n),
+     .V = AT(cross_entropy.V),
      .without = {AT(cross_entropy.dlogprob), AT(cross_entropy.dentropy), AT(cross_entropy.entropy)}},
     {"embedding forward", ROW(embedding_forward), T_AND_C(embedding_forward),
      .without = {AT(embedding_forward.positions), AT(embedding_forward.pos)}},

@@ -1,13 +1,15 @@
 /* Attention backward in bf16 on AMX. A step handles 128 queries by 128 keys, with five products of tiles (Dao,
  * arXiv:2307.08691):
  *   S^T = K Q^T    dP^T = V dO^T    dV += P^T dO    dK += dS^T Q    dQ^T += K^T dS^T
- * with P^T = exp(scale S^T - lse) and dS^T = P^T (dP^T - delta), one query per lane. P and dS are stored as bf16 when
+ * with P^T = exp(scale S^T - lse) and dS^T = P^T (dP^T - delta), one query per lane; a soft cap multiplies by its
+ * slope. P and dS are stored as bf16 when
  * they are computed: as rows of A tiles for dV and dK, and dS also in pairs of keys as B tiles for dQ. dK and dQ are
  * scaled at the end.
  *
  * L2 is the limit: loading a tile from it takes 21 cycles, and loading and storing a tile of sums takes 64, against 16
  * cycles for a TDPBF16PS. So sums run over 128 queries or keys between a load and a store. */
 #include "device/cpu/attention_products_amx.h"
+#include "device/cpu/attention_sinks_vec.h"
 #include "device/cpu/attention_unit_amx.h"
 
 #include "device/ref/ref_attention.h"
@@ -196,7 +198,8 @@ static int64_t add_gradients(const step_range *r, const step *s, int64_t ld, pro
 /* Computes P and dS of quadrant i, two keys by 32 queries at a time. In P and dS, queries that are 16 apart share a
  * dword; in the pairs, neighbouring keys do. */
 static inline __attribute__((always_inline)) void softmax_rows(const step *s, int i, __m512 scale,
-                                                               const lane_keys *keys, backward_memory_amx *m)
+                                                               const lane_keys *keys, const tess_score_cap *cap,
+                                                               backward_memory_amx *m)
 {
     const int kq = i / STEPS, qq = i % STEPS;
     const scores *from = &m->scores[qq];
@@ -213,11 +216,16 @@ static inline __attribute__((always_inline)) void softmax_rows(const step *s, in
             for (int g = 0; g < 2; g++) {
                 const int64_t at = (half * 2 + g) * TILE_FLOATS + (row + k) * 16;
                 __m512 score = _mm512_load_ps(from->s + at);
+                if (cap != NULL)
+                    score = v_soft_cap(score, cap->cap, cap->inverse);
                 if (keys != NULL)
                     score = hide(score, &keys[g], base + j + k);
                 const __m512 x = exp2_bf16(_mm512_fmsub_ps(score, scale, lse[g]));
+                __m512 d = _mm512_mul_ps(x, _mm512_sub_ps(_mm512_load_ps(from->dp + at), delta[g]));
+                if (cap != NULL)
+                    d = _mm512_mul_ps(d, v_soft_cap_slope(score, cap->inverse));
                 p[k][g] = round_bits(x);
-                ds[k][g] = round_bits(_mm512_mul_ps(x, _mm512_sub_ps(_mm512_load_ps(from->dp + at), delta[g])));
+                ds[k][g] = round_bits(d);
             }
         const int64_t to = ((2 * kq + half) * STEPS + qq) * TILE_BF16 + row * TILE_K;
         for (int k = 0; k < 2; k++) {
@@ -233,8 +241,9 @@ static inline __attribute__((always_inline)) void softmax_rows(const step *s, in
 static void softmax_quadrant(const attention_unit *u, const step *s, int i, backward_memory_amx *m)
 {
     const __m512 scale = _mm512_set1_ps(u->a->scale * 0x1.715476p+0f);
-    if (s->seen[i] == QUADRANT_ALL) {
-        softmax_rows(s, i, scale, NULL, m);
+    const tess_score_cap cap = tess_score_cap_of(u->a);
+    if (s->seen[i] == QUADRANT_ALL && cap.cap == 0) {
+        softmax_rows(s, i, scale, NULL, NULL, m);
         return;
     }
     lane_keys keys[2];
@@ -247,7 +256,10 @@ static void softmax_quadrant(const attention_unit *u, const step *s, int i, back
         }
         keys[g] = (lane_keys){_mm512_loadu_si512(first), _mm512_loadu_si512(last)};
     }
-    softmax_rows(s, i, scale, keys, m);
+    if (cap.cap == 0)
+        softmax_rows(s, i, scale, keys, NULL, m);
+    else
+        softmax_rows(s, i, scale, keys, &cap, m);
 }
 
 static void run_list(product_stream *products, const product *list, int64_t n)
@@ -330,7 +342,8 @@ static tess_status backward(tess_stream *stream, const tess_attention_grad *g)
         .pack_queries = tess_attention_pack_queries_amx,
         .key_blocks = key_blocks,
         .query_tile = query_tile_alone,
-        .write_dq = tess_attention_write_dq_amx};
+        .write_dq = tess_attention_write_dq_amx,
+        .sinks = sink_gradients};
     return tess_attention_run_backward(stream, g, &steps);
 }
 

@@ -1,10 +1,11 @@
 /* The backward pass on `vec` (Dao, arXiv:2307.08691, algorithm 2). P is recomputed from the scores and lse, and never
  * read from memory:
- *   P = exp(scale q.k - lse)   dP = dout.v   dS = P (dP - delta), delta = dout.out
+ *   P = exp(scale q.k - lse)   dP = dout.v   dS = P (dP - delta), delta = dout.out; a soft cap multiplies by its slope
  *   dv = P^T dout   dk = scale dS^T q   dq = scale dS k */
 #ifndef TESS_DEVICE_CPU_ATTENTION_BACKWARD_VEC_H
 #define TESS_DEVICE_CPU_ATTENTION_BACKWARD_VEC_H
 
+#include "device/cpu/attention_sinks_vec.h"
 #include "device/cpu/attention_vec.h"
 #include "device/stream_impl.h"
 
@@ -99,6 +100,8 @@ static void pack_queries(const attention_unit *u, int64_t rep, int64_t tile, TES
                           v_load(q.q_turned + d * ATTENTION_ROWS + g * LANES, LANES), delta);
         v_store(q.delta + g * LANES, delta, LANES);
     }
+    for (int64_t r = 0; u->delta != NULL && r < n; r++)
+        u->delta[(begin + r) * a->n_heads + head] = q.delta[r];
     for (int64_t r = 0; r < n; r++)
         widen_row(a->q, (begin + r) * a->q_stride + head * D, D, a->dtype, q.q_rows + r * ld, ld);
     turn_rows(q.q_rows, ld, n, D, q.q_turned, ATTENTION_ROWS);
@@ -119,6 +122,9 @@ static void probabilities(const attention_unit *u, const query_tile *q, int64_t 
             false, NULL);
     product(n, ATTENTION_ROWS, a->head_size, keys_of(u, 1, base), q->dout_turned, ATTENTION_ROWS, m->ds, ATTENTION_ROWS,
             false, NULL);
+    const tess_score_cap cap = tess_score_cap_of(a);
+    if (cap.cap != 0)
+        cap_scores(m->p, n * ATTENTION_ROWS, cap);
     visible keys;
     for (int64_t r = 0; r < ATTENTION_ROWS; r++) {
         const int64_t p = min64(tile * ATTENTION_ROWS + r, u->seq->q_len - 1);
@@ -132,8 +138,10 @@ static void probabilities(const attention_unit *u, const query_tile *q, int64_t 
         const vec lse = v_load(q->lse + g * LANES, LANES), delta = v_load(q->delta + g * LANES, LANES);
         for (int64_t j = 0; j < n; j++) {
             float *p_at = m->p + j * ATTENTION_ROWS + g * LANES, *ds_at = m->ds + j * ATTENTION_ROWS + g * LANES;
-            const vec p = v_exp(v_sub(v_mul(v_load(p_at, LANES), scale), lse));
-            const vec ds = v_mul(p, v_sub(v_load(ds_at, LANES), delta));
+            const vec score = v_load(p_at, LANES), p = v_exp(v_sub(v_mul(score, scale), lse));
+            vec ds = v_mul(p, v_sub(v_load(ds_at, LANES), delta));
+            if (cap.cap != 0)
+                ds = v_mul(ds, v_soft_cap_slope(score, cap.inverse));
             v_store(p_at, round_bf16 ? v_round_bf16(p) : p, LANES);
             v_store(ds_at, round_bf16 ? v_round_bf16(ds) : ds, LANES);
         }
@@ -239,7 +247,8 @@ static tess_status backward(tess_stream *stream, const tess_attention_grad *g)
         .pack_queries = pack_queries,
         .key_blocks = key_blocks,
         .query_tile = query_tile_alone,
-        .write_dq = write_dq};
+        .write_dq = write_dq,
+        .sinks = sink_gradients};
     return tess_attention_run_backward(stream, g, &steps);
 }
 

@@ -195,8 +195,10 @@ void tess_attention_few_rows_amx(const tess_attention *a, const attention_tile *
     uint16_t *q = (uint16_t *)(out + TILE_ROWS * ld), *k_buffer = q + TILE_ROWS * ld, *v = k_buffer + TILE_K * ld;
     /* One state per row; if there are more rows than this, the first one is the state of all */
     softmax_lanes state[FEWEST_ROWS];
+    float sink[TILE_ROWS];
+    attention_sinks(a, t, 0, TILE_ROWS, sink);
     for (int r = 0; r < FEWEST_ROWS; r++)
-        state[r] = softmax_begin();
+        state[r] = softmax_begin(a, t->n_rows <= FEWEST_ROWS ? _mm512_set1_ps(sink[r]) : _mm512_loadu_ps(sink));
     memset(m->p, 0, sizeof(m->p));
     pack_query_rows(a, t, 0, q);
     memset(out, 0, sizeof(float) * (size_t)(TILE_ROWS * ld));
@@ -213,6 +215,8 @@ void tess_attention_few_rows_amx(const tess_attention *a, const attention_tile *
                 rows[i] = (const uint16_t *)t->seq->v + v_at + (j + i) * a->v_stride;
             pack_pairs(rows, 1, D, false, v + j * ld, TILE_BF16);
         }
+        if (a->soft_cap != 0)
+            cap_scores(m->scores, whole * 16, tess_score_cap_of(a));
         float correction[TILE_ROWS];
         if (softmax_few(a, t, base, whole, m, state, correction))
             correct(correction, t->n_rows, ld, out);

@@ -74,7 +74,9 @@ static few_rows_state begin_row(const tess_attention *a, const attention_tile *t
     attention_row(t, r, &token, &head);
     widen_row(a->q, token * a->q_stride + head * D, D, a->dtype, m->q + r * D, D);
     memset(m->out + r * D, 0, sizeof(float) * (size_t)D);
-    return (few_rows_state){attention_first_key(a, p), p, v_set(-INFINITY), v_set(0)};
+    float sink;
+    attention_sinks(a, t, r, 1, &sink);
+    return (few_rows_state){attention_first_key(a, p), p, v_set(sink), v_set(a->sinks != NULL ? 1 : 0)};
 }
 
 static void end_row(const tess_attention *a, const attention_tile *t, int64_t r, const float *out,
@@ -113,6 +115,8 @@ static void few_rows_of_tile(const tess_attention *a, const attention_tile *t, v
         turn_rows(k.at, k.row, n, D, m.turned, width);
         for (int64_t r = 0; r < t->n_rows; r++) {
             row_product(width, D, m.q + r * D, m.turned, width, scores[r], false);
+            if (a->soft_cap != 0)
+                cap_scores(scores[r], width, tess_score_cap_of(a));
             correction[r] = few_rows_softmax(scores[r], base, n, a->scale, a->dtype == TESS_BF16, &state[r]);
         }
         attention_ask_for_keys(a, t, base);

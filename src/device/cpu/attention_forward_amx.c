@@ -235,6 +235,8 @@ static void forward_blocks(const attention_forward_job *job, const attention_til
         w.before = w.now;
         w.now = w.next;
         const int64_t n = list_products(job, t, at, &w);
+        if (a->soft_cap != 0)
+            cap_scores(scores, w.now.n * ATTENTION_ROWS, tess_score_cap_of(a));
         if (some_hidden(a, t, w.now.base, w.now.n))
             mask_scores(scores, w.now.n, w.now.base, keys);
         products_begin(&products, at->list, n, softmax_calls(w.now.n));
@@ -259,8 +261,10 @@ static void forward_tile(const attention_forward_job *job, const attention_tile 
     }
     const tile_memory at = tile_memory_of(job->a, memory);
     softmax_lanes state[GROUPS];
+    float sink[ATTENTION_ROWS];
+    attention_sinks(job->a, t, 0, ATTENTION_ROWS, sink);
     for (int g = 0; g < GROUPS; g++)
-        state[g] = softmax_begin();
+        state[g] = softmax_begin(job->a, _mm512_loadu_ps(sink + g * 16));
     pack_tile_queries(job->a, t, at.q);
     forward_blocks(job, t, &at, state);
     write_tile(job->a, t, state, at.out);

@@ -137,9 +137,11 @@ static void forward_tile(const attention_forward_job *job, const attention_tile 
     visible keys;
     begin_tile(a, t, &m, &keys);
     softmax_state state;
+    float sink[ATTENTION_ROWS];
+    attention_sinks(a, t, 0, ATTENTION_ROWS, sink);
     for (int g = 0; g < GROUPS; g++) {
-        state.m[g] = v_set(-INFINITY);
-        state.l[g] = v_set(0);
+        state.m[g] = v_load(sink + g * LANES, LANES);
+        state.l[g] = v_set(a->sinks != NULL ? 1 : 0);
     }
     for (int64_t base = t->key_begin / ATTENTION_KEYS * ATTENTION_KEYS; base < t->key_end; base += ATTENTION_KEYS) {
         const int64_t n = min64(ATTENTION_KEYS, t->key_end - base), n4 = divide_up(n, 4) * 4;
@@ -147,6 +149,8 @@ static void forward_tile(const attention_forward_job *job, const attention_tile 
         const matrix k = widen_rows(t->seq->k, tess_attention_block(a, t->seq, base, a->k_stride) + t->kv_head * D,
                                     a->k_stride, n, D, a->dtype, m.keys);
         product(n, lanes, D, k, m.q, ATTENTION_ROWS, m.scores, ATTENTION_ROWS, false, NULL);
+        if (a->soft_cap != 0)
+            cap_scores(m.scores, n * ATTENTION_ROWS, tess_score_cap_of(a));
         if (n < n4 || !sees_all(&keys, base, n))
             mask_scores(m.scores, n4, base, &keys);
         softmax_block(m.scores, n4, groups, a->scale, a->dtype == TESS_BF16, &state);

@@ -4,12 +4,14 @@
 #ifndef TESS_DEVICE_CPU_ATTENTION_IMPL_H
 #define TESS_DEVICE_CPU_ATTENTION_IMPL_H
 
+#include "device/bf16.h"
 #include "device/cpu/sizes.h"
 #include "device/kernels.h"
 
 enum {
     ATTENTION_KEYS = TESS_ATTENTION_BLOCK, /* number of keys in a block */
-    ATTENTION_ROWS = 32                    /* number of query rows in a forward tile */
+    ATTENTION_ROWS = 32,                   /* number of query rows in a forward tile */
+    ATTENTION_SINKS = 16                   /* number of heads whose sinks' gradients are computed together */
 };
 
 static inline size_t attention_align(size_t bytes)
@@ -65,6 +67,16 @@ static inline void attention_rows(const attention_tile *t, int64_t r, int64_t n,
     }
 }
 
+/* Sets the sinks of n rows from row r on; -inf if there are none. */
+static inline void attention_sinks(const tess_attention *a, const attention_tile *t, int64_t r, int64_t n, float *sink)
+{
+    for (int64_t i = 0; i < n; i++)
+        sink[i] = a->sinks == NULL
+                      ? -__builtin_inff()
+                      : tess_get_float(a->sinks, a->dtype,
+                                       (size_t)(t->kv_head * t->n_rep + (t->row_begin + r + i) % t->n_rep));
+}
+
 /* Returns the key position of row r. */
 static inline int64_t attention_position(const attention_tile *t, int64_t r)
 {
@@ -109,7 +121,14 @@ typedef struct attention_unit {
     int64_t n_blocks; /* number of key blocks */
     int64_t n_tiles;  /* number of query tiles per query head */
     char *memory;
+    float *delta; /* (T, H) receives dout.out of each row, or NULL: there is no gradient of sinks */
 } attention_unit;
+
+/* The operands of the gradient of the sinks. */
+typedef struct attention_sinks_job {
+    const tess_attention_grad *g;
+    float *delta; /* (T, H) */
+} attention_sinks_job;
 
 /* The steps of a kernel. A unit runs pack_keys and pack_queries for all blocks and tiles, then either
  *   key_blocks(with_dq) for all blocks at once and write_dq for all tiles (one thread), or
@@ -127,6 +146,8 @@ typedef struct attention_backward_steps {
     void (*key_blocks)(const attention_unit *u, int64_t begin, int64_t end, bool with_dq, void *memory);
     void (*query_tile)(const attention_unit *u, int64_t rep, int64_t tile, void *memory);
     void (*write_dq)(const attention_unit *u, int64_t rep, int64_t tile, void *memory);
+    /* Computes dsinks of groups [begin, end) of ATTENTION_SINKS heads. context: attention_sinks_job */
+    void (*sinks)(void *context, int64_t begin, int64_t end, int worker);
 } attention_backward_steps;
 
 tess_status tess_attention_run_backward(tess_stream *stream, const tess_attention_grad *g,

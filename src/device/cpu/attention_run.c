@@ -85,6 +85,7 @@ typedef struct backward_run {
     const tess_attention_grad *g;
     const attention_backward_steps *steps;
     char *unit_memory, *worker_memory;
+    float *delta; /* (T, H), or NULL */
     size_t unit_bytes;
     enum phase phase;
     attention_unit unit;     /* shared by the threads, except in PHASE_UNITS */
@@ -103,7 +104,8 @@ static attention_unit unit_of(const backward_run *run, int64_t index, char *memo
                             .n_rep = a->n_heads / a->n_kv_heads,
                             .n_blocks = divide_up(s->k_len, run->steps->block_keys),
                             .n_tiles = divide_up(s->q_len, run->steps->tile_rows),
-                            .memory = memory};
+                            .memory = memory,
+                            .delta = run->delta};
 }
 
 static void pack(const attention_backward_steps *steps, const attention_unit *u, int64_t piece, void *memory)
@@ -217,23 +219,29 @@ tess_status tess_attention_run_backward(tess_stream *stream, const tess_attentio
     const tess_attention *a = &g->forward;
     const int n_threads = tess_threads_count(stream->threads);
     const bool together = g->in_part || units_are_too_few(a, n_threads);
-    int64_t longest = 0;
-    for (int64_t i = 0; i < a->n_seqs; i++)
+    int64_t longest = 0, tokens = 0;
+    for (int64_t i = 0; i < a->n_seqs; i++) {
         longest = max64(longest, a->seqs[i].k_len);
+        tokens = max64(tokens, a->seqs[i].q_begin + a->seqs[i].q_len);
+    }
     backward_run run = {.g = g, .steps = steps, .unit_bytes = steps->unit_bytes(a, longest)};
     const size_t units_bytes = run.unit_bytes * (together ? 1 : (size_t)n_threads);
+    const size_t workers_bytes = steps->worker_bytes * (size_t)n_threads;
+    const size_t delta_bytes = g->dsinks != NULL ? sizeof(float) * (size_t)(tokens * a->n_heads) : 0;
     void *scratch;
-    TESS_TRY(tess_stream_scratch(stream, units_bytes + steps->worker_bytes * (size_t)n_threads, &scratch));
+    TESS_TRY(tess_stream_scratch(stream, units_bytes + workers_bytes + delta_bytes, &scratch));
     run.unit_memory = scratch;
     run.worker_memory = run.unit_memory + units_bytes;
+    run.delta = g->dsinks != NULL ? (float *)(run.worker_memory + workers_bytes) : NULL;
     const int64_t n_units = a->n_seqs * a->n_kv_heads;
-    if (!together) {
+    if (!together)
         run_phase(stream, &run, PHASE_UNITS, 0, n_units);
-        return TESS_OK;
-    }
-    for (int64_t i = 0; i < n_units; i++) {
+    for (int64_t i = 0; together && i < n_units; i++) {
         run.unit = unit_of(&run, i, run.unit_memory);
         run_together(stream, &run);
     }
+    attention_sinks_job sinks = {g, run.delta};
+    if (g->dsinks != NULL)
+        tess_threads_run(stream->threads, steps->sinks, &sinks, divide_up(a->n_heads, ATTENTION_SINKS), 1);
     return TESS_OK;
 }

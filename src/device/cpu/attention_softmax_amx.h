@@ -4,6 +4,7 @@
 #define TESS_DEVICE_CPU_ATTENTION_SOFTMAX_AMX_H
 
 #include "device/cpu/attention_products_amx.h"
+#include "device/ref/ref_attention.h"
 
 /* The softmax state of 16 query rows. */
 typedef struct softmax_lanes {
@@ -17,9 +18,20 @@ static inline int64_t softmax_calls(int64_t n_keys)
     return n_keys / 2 + n_keys / TILE_ROWS;
 }
 
-static inline softmax_lanes softmax_begin(void)
+/* sinks: scores that are summed before the first keys, if `a` has sinks. */
+static inline softmax_lanes softmax_begin(const tess_attention *a, __m512 sinks)
 {
-    return (softmax_lanes){_mm512_set1_ps(-__builtin_inff()), _mm512_setzero_ps(), _mm512_set1_ps(1)};
+    const __m512 one = _mm512_set1_ps(1);
+    if (a->sinks == NULL)
+        return (softmax_lanes){_mm512_set1_ps(-__builtin_inff()), _mm512_setzero_ps(), one};
+    return (softmax_lanes){_mm512_mul_ps(sinks, _mm512_set1_ps(0x1.715476p+0f)), one, one};
+}
+
+/* Caps n scores, a multiple of 16. */
+static inline void cap_scores(float *scores, int64_t n, tess_score_cap c)
+{
+    for (int64_t i = 0; i < n; i += 16)
+        _mm512_store_ps(scores + i, v_soft_cap(_mm512_load_ps(scores + i), c.cap, c.inverse));
 }
 
 static inline __m512 softmax_lse(const softmax_lanes *x)

@@ -57,6 +57,8 @@ void tess_attention_pack_queries_amx(const attention_unit *u, int64_t rep, int64
         const int64_t token = begin + i;
         t.lse[i] = i < n ? a->lse[token * a->n_heads + head] * 0x1.715476p+0f : 0;
         t.delta[i] = i < n ? dot(dout[i], (const uint16_t *)a->out + token * a->out_stride + head * D, D) : 0;
+        if (u->delta != NULL && i < n)
+            u->delta[token * a->n_heads + head] = t.delta[i];
     }
 }
 

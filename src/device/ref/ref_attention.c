@@ -21,6 +21,10 @@ tess_status tess_attention_check(const tess_attention *a, const tess_attention_g
                (long long)a->n_seqs);
     TESS_CHECK(a->scale > 0 && isfinite(a->scale), TESS_E_INVALID, "attention: scale %g is not positive",
                (double)a->scale);
+    TESS_CHECK(a->soft_cap == 0 || (a->soft_cap > 0 && isfinite(a->soft_cap)), TESS_E_INVALID,
+               "attention: a soft cap of %g; it is 0 (none) or above", (double)a->soft_cap);
+    TESS_CHECK(g == NULL || g->dsinks == NULL || a->sinks != NULL, TESS_E_INVALID,
+               "attention backward: a gradient of sinks without sinks");
     TESS_CHECK(g == NULL || a->lse != NULL, TESS_E_INVALID, "attention backward: needs the lse that forward wrote");
     for (int64_t i = 0; i < a->n_seqs; i++) {
         const tess_attention_seq *s = &a->seqs[i];
@@ -68,6 +72,14 @@ static float dot(const void *x, int64_t x_at, const void *y, int64_t y_at, int64
     return sum;
 }
 
+/* Returns a score that is not scaled yet. */
+static float score_of(const tess_attention *a, int64_t q_at, const void *k, int64_t k_at)
+{
+    const tess_score_cap c = tess_score_cap_of(a);
+    const float score = dot(a->q, q_at, k, k_at, a->head_size, a->dtype);
+    return c.cap != 0 ? v_soft_cap(score, c.cap, c.inverse) : score;
+}
+
 /* Returns the first key that a query at position `p` sees. */
 static int64_t first_key(const tess_attention *a, int64_t p)
 {
@@ -79,7 +91,8 @@ static void forward_row(const tess_attention *a, const tess_attention_seq *s, in
 {
     const int64_t D = a->head_size, G = a->n_kv_heads, kv_at = h / (a->n_heads / G) * D;
     const int64_t row = s->q_begin + i, p = s->k_len - s->q_len + i, lo = first_key(a, p);
-    float m = -INFINITY, l = 0, score[TESS_ATTENTION_BLOCK];
+    float m = a->sinks != NULL ? load(a->sinks, h, a->dtype) : -INFINITY, l = a->sinks != NULL ? 1 : 0;
+    float score[TESS_ATTENTION_BLOCK];
     for (int64_t d = 0; d < D; d++)
         o[d] = 0;
     for (int64_t block = lo / TESS_ATTENTION_BLOCK; block * TESS_ATTENTION_BLOCK <= p; block++) {
@@ -90,7 +103,7 @@ static void forward_row(const tess_attention *a, const tess_attention_seq *s, in
         const int64_t end = p + 1 - base < TESS_ATTENTION_BLOCK ? p + 1 - base : TESS_ATTENTION_BLOCK;
         float m_new = m, sum[4] = {0}; /* sum[j % 4] includes key j of the block */
         for (int64_t j = begin; j < end; j++) {
-            score[j] = a->scale * dot(a->q, row * a->q_stride + h * D, s->k, k_at + j * a->k_stride, D, a->dtype);
+            score[j] = a->scale * score_of(a, row * a->q_stride + h * D, s->k, k_at + j * a->k_stride);
             m_new = fmaxf(m_new, score[j]);
         }
         const float correction = v_exp(m - m_new);
@@ -151,14 +164,15 @@ static void backward_row(const backward_context *c, const tess_attention_seq *s,
     const tess_attention *a = &g->forward;
     const int64_t D = a->head_size, kv_at = h / (a->n_heads / a->n_kv_heads) * D, row = s->q_begin + i;
     const int64_t q_at = row * a->q_stride + h * D, dout_at = row * g->dout_stride + h * D;
-    const float lse = a->lse[row * a->n_heads + h];
+    const float lse = a->lse[row * a->n_heads + h], inverse_cap = tess_score_cap_of(a).inverse;
     const float delta = dot(g->dout, dout_at, a->out, row * a->out_stride + h * D, D, a->dtype);
     for (int64_t d = 0; d < D; d++)
         dq[d] = 0;
     for (int64_t j = first_key(a, i); j <= i; j++) {
         const int64_t k_at = j * a->k_stride + kv_at, v_at = j * a->v_stride + kv_at;
-        const float p = v_exp(a->scale * dot(a->q, q_at, s->k, k_at, D, a->dtype) - lse);
-        const float ds = round_to(p * (dot(g->dout, dout_at, s->v, v_at, D, a->dtype) - delta), a->dtype);
+        const float score = score_of(a, q_at, s->k, k_at), p = v_exp(a->scale * score - lse);
+        const float slope = a->soft_cap != 0 ? v_soft_cap_slope(score, inverse_cap) : 1;
+        const float ds = round_to(p * (dot(g->dout, dout_at, s->v, v_at, D, a->dtype) - delta) * slope, a->dtype);
         const float rounded = round_to(p, a->dtype);
         for (int64_t d = 0; d < D; d++) {
             dv[j * D + d] = fmaf(rounded, load(g->dout, dout_at + d, a->dtype), dv[j * D + d]);
@@ -170,6 +184,26 @@ static void backward_row(const backward_context *c, const tess_attention_seq *s,
         store(g->dq, row * g->dq_stride + h * D + d, a->scale * dq[d], a->dtype);
 }
 
+/* Returns the gradient of a head's sink: each row adds -p delta, where p is the sink's probability. */
+static float sink_gradient(const tess_attention_grad *g, int64_t h)
+{
+    const tess_attention *a = &g->forward;
+    const float sink = load(a->sinks, h, a->dtype);
+    float sum = 0;
+    for (int64_t n = 0; n < a->n_seqs; n++)
+        for (int64_t first = 0; first < a->seqs[n].q_len; first += TESS_NORM_BLOCK) {
+            float block = 0;
+            for (int64_t i = first; i < a->seqs[n].q_len && i < first + TESS_NORM_BLOCK; i++) {
+                const int64_t row = a->seqs[n].q_begin + i, at = h * a->head_size;
+                const float delta =
+                    dot(g->dout, row * g->dout_stride + at, a->out, row * a->out_stride + at, a->head_size, a->dtype);
+                block = fmaf(-v_exp(sink - a->lse[row * a->n_heads + h]), delta, block);
+            }
+            sum += block;
+        }
+    return sum;
+}
+
 /* Computes key/value heads. Each writes its own dk and dv, and dq of its query heads. */
 static void backward_heads(void *context, int64_t begin, int64_t end, int worker)
 {
@@ -177,6 +211,8 @@ static void backward_heads(void *context, int64_t begin, int64_t end, int worker
     const tess_attention *a = &c->g->forward;
     const int64_t D = a->head_size, n_rep = a->n_heads / a->n_kv_heads;
     float *dk = c->scratch + worker * (2 * c->longest + 1) * D, *dv = dk + c->longest * D, *dq = dv + c->longest * D;
+    for (int64_t h = begin * n_rep; c->g->dsinks != NULL && h < end * n_rep; h++)
+        c->g->dsinks[h] = sink_gradient(c->g, h);
     for (int64_t kv = begin; kv < end; kv++)
         for (int64_t n = 0; n < a->n_seqs; n++) {
             const tess_attention_seq *s = &a->seqs[n];

@@ -39,6 +39,12 @@ static __device__ inline attention_range range_in(int64_t first, int64_t last, i
     return begin < end ? attention_range{(int)begin, (int)end} : attention_range{0, 0};
 }
 
+/* Returns a score that is not scaled yet, capped. */
+static __device__ inline float capped(const attention_call &c, float score)
+{
+    return c.soft_cap != 0 ? v_soft_cap(score, c.soft_cap, c.inverse_cap) : score;
+}
+
 /* Loads a stretch. x points to the head of the first other. Rows of `to` for others that do not exist are left
  * unchanged. All threads of the block must call this; it has two barriers. */
 template <typename E>
@@ -171,7 +177,7 @@ template <typename E, int N> static __global__ void __launch_bounds__(THREADS, B
     float o[N][ROWS] = {};
     load_rows<E, N>(queries, TILE, (const E *)c.q + (s.q_begin + tile0) * c.q_stride + h * D, c.q_stride, n, D);
     for (int r = 0; r < ROWS; r++)
-        row[r] = {-INFINITY, 0};
+        row[r] = {c.sinks != NULL ? cuda_load((const E *)c.sinks + h) : -INFINITY, c.sinks != NULL ? 1.0f : 0.0f};
     for (int64_t base = first_key(c, position0) / OTHERS * OTHERS; base < position0 + n; base += OTHERS) {
         const E *keys = (const E *)s.k + block_at(c, s, base, c.k_stride) + kv * D,
                 *values = (const E *)s.v + block_at(c, s, base, c.v_stride) + kv * D;
@@ -187,7 +193,7 @@ template <typename E, int N> static __global__ void __launch_bounds__(THREADS, B
             range[r] = i < n ? range_in(first_key(c, position), position + 1, base) : attention_range{0, 0};
             TESS_CUDA_UNROLL
             for (int k = 0; k < PER_LANE; k++)
-                score[r][k] *= c.scale;
+                score[r][k] = c.scale * capped(c, score[r][k]);
             if (range[r].begin == range[r].end) /* the condition is the same for the whole warp */
                 continue;
             float correction = take_scores<E>(&row[r], score[r], range[r], p[warp], weights[i]);
@@ -234,13 +240,41 @@ template <typename E> static __global__ void delta_kernel(attention_call c, int 
     }
 }
 
+/* Adds to the gradients of the sinks, or begins them. Each thread computes one. Row by row, -p delta is added, where p
+ * is the sink's probability. */
+template <typename E> static __global__ void sinks_kernel(attention_call c, bool begins)
+{
+    const int64_t h = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (h >= c.H)
+        return;
+    const float sink = cuda_load((const E *)c.sinks + h);
+    float sum = begins ? 0 : c.dsinks[h];
+    for (int i = 0; i < c.n_seqs; i++)
+        for (int64_t first = 0; first < c.seqs[i].s.q_len; first += TESS_NORM_BLOCK) {
+            float block = 0;
+            for (int64_t r = first; r < c.seqs[i].s.q_len && r < first + TESS_NORM_BLOCK; r++) {
+                const int64_t at = (c.seqs[i].s.q_begin + r) * c.H + h;
+                block = fmaf(-v_exp(sink - c.lse[at]), c.scratch[at], block);
+            }
+            sum += block;
+        }
+    c.dsinks[h] = sum;
+}
+
+template <typename E> static tess_status launch_sinks(tess_stream *s, const attention_call *c, bool begins)
+{
+    return TESS_CUDA_LAUNCH(sinks_kernel<E>, (unsigned)((c->H + THREADS - 1) / THREADS), THREADS, 0, s, *c, begins);
+}
+
 /* Returns the probability and dS of a query and a key; both are 0 unless `seen`. */
 template <typename E>
 static __device__ inline void put_gradients(const attention_call &c, bool seen, int64_t query, int64_t h, float score,
                                             float dp, float *p, float *ds)
 {
+    score = capped(c, score);
     float probability = seen ? v_exp(c.scale * score - c.lse[query * c.H + h]) : 0;
-    *ds = seen ? cuda_round<E>(probability * (dp - c.scratch[query * c.H + h])) : 0;
+    float slope = c.soft_cap != 0 ? v_soft_cap_slope(score, c.inverse_cap) : 1;
+    *ds = seen ? cuda_round<E>(probability * (dp - c.scratch[query * c.H + h]) * slope) : 0;
     *p = cuda_round<E>(probability);
 }
 
@@ -401,9 +435,11 @@ template <typename E> static tess_status launch_delta(tess_stream *s, const atte
     return TESS_OK;
 }
 
-template <typename E> static tess_status backward(tess_stream *s, attention_call *c)
+template <typename E> static tess_status backward(tess_stream *s, attention_call *c, bool begins)
 {
     TESS_TRY(launch_delta<E>(s, c));
+    if (c->dsinks != NULL)
+        TESS_TRY(launch_sinks<E>(s, c, begins));
     TESS_TRY(launch<E>(s, c, BACKWARD_QUERIES));
     return launch<E>(s, c, BACKWARD_KEYS);
 }
@@ -434,10 +470,12 @@ tess_status tess_cuda_attention_backward(tess_stream *s, const tess_attention_gr
     TESS_TRY(check(a, g));
     attention_call c = attention_grad_call_of(g);
     TESS_TRY(attention_take_scratch(s, &c, attention_tokens(a) * a->n_heads));
-    for (int64_t i = 0; i < a->n_seqs; i += c.n_seqs) {
+    int64_t i = 0;
+    do { /* once even without sequences, for the gradient of the sinks */
         attention_take_seqs(&c, a, i);
-        TESS_TRY(a->dtype == TESS_F32 ? backward<float>(s, &c) : backward<cuda_bf16>(s, &c));
-    }
+        TESS_TRY(a->dtype == TESS_F32 ? backward<float>(s, &c, i == 0) : backward<cuda_bf16>(s, &c, i == 0));
+        i += c.n_seqs;
+    } while (i < a->n_seqs);
     return TESS_OK;
 }
 

@@ -4,6 +4,7 @@
 #define TESS_DEVICE_CUDA_KERNELS_CUDA_ATTENTION_H
 
 #include "device/cuda/cuda_types.h"
+#include "device/ref/ref_attention.h"
 
 /* The largest number of sequences that the arguments of a launch have room for. */
 enum { ATTENTION_SEQS = 48 };
@@ -18,9 +19,10 @@ typedef struct attention_call {
     attention_seq seqs[ATTENTION_SEQS];
     int n_seqs;
     int64_t H, G, D, window;
-    float scale;
-    const void *q, *dout;
+    float scale, soft_cap, inverse_cap; /* the soft cap of scores that are not scaled yet; 0: none */
+    const void *q, *dout, *sinks;       /* sinks (H), or NULL */
     void *out, *dq, *dk, *dv;
+    float *dsinks; /* (H), or NULL */
     int64_t page_stride, q_stride, k_stride, v_stride, out_stride, dout_stride, dq_stride, dk_stride, dv_stride;
     float *lse;     /* (T, H) */
     float *scratch; /* work space of the kernels */
@@ -62,6 +64,9 @@ static inline attention_call attention_call_of(const tess_attention *a)
     c.D = a->head_size;
     c.window = a->window;
     c.scale = a->scale;
+    c.soft_cap = tess_score_cap_of(a).cap;
+    c.inverse_cap = tess_score_cap_of(a).inverse;
+    c.sinks = a->sinks;
     c.q = a->q;
     c.out = a->out;
     c.page_stride = a->page_stride;
@@ -80,6 +85,7 @@ static inline attention_call attention_grad_call_of(const tess_attention_grad *g
     c.dq = g->dq;
     c.dk = g->dk;
     c.dv = g->dv;
+    c.dsinks = g->dsinks;
     c.dout_stride = g->dout_stride;
     c.dq_stride = g->dq_stride;
     c.dk_stride = g->dk_stride;

@@ -15,11 +15,11 @@ enum { TENSOR_HEAD = 128 /* most channels of a head, which is padded to 64 or 12
 
 #define LOG2_E 0x1.715476p+0f
 
-/* Returns whether tensor cores compute the heads; otherwise attention.cu does. Only the head's size decides, because a
- * row's bits must not depend on the addresses of its operands. */
+/* Returns whether tensor cores compute the heads; otherwise attention.cu does. The model alone decides, because a row's
+ * bits must not depend on the addresses of its operands. */
 static inline bool tensor_attention_takes(const tess_attention *a)
 {
-    return a->dtype == TESS_BF16 && a->head_size <= TENSOR_HEAD;
+    return a->dtype == TESS_BF16 && a->head_size <= TENSOR_HEAD && a->soft_cap == 0 && a->sinks == NULL;
 }
 
 /* `n` rows of one key head, beginning with row `first` of the sequence. */
