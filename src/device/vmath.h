@@ -100,14 +100,15 @@ TESS_SHARED vec v_soft_cap_slope(vec y, float inverse)
 
 /* Returns the distribution function Phi(x) of the normal distribution, and its density phi(x). The tail Phi(-|x|) is
  * e t P(t) with e = exp(-x^2/2) and t = 1 / (1 + |x|/4). The rounding error of x^2 is corrected. Error below 6 ulp,
- * in the tail, too. */
+ * in the tail, too. Beyond 12.5 in magnitude e is 0, so that few products with it are subnormal: AMX kernels flush
+ * those. */
 TESS_SHARED vec v_normal(vec x, vec *density)
 {
     const vec z = v_clamp(x, 16.0f), one = v_set(1.0f), half = v_set(0.5f);
     const vec size = v_from_bits(v_iand(v_bits(z), v_iset(INT32_MAX))), square = v_mul(z, z);
     const vec lost = v_fnma(z, z, square); /* square - x^2 */
     vec e = v_exp_bounded(v_mul(square, v_set(-0.5f)));
-    e = v_fma(v_mul(e, half), lost, e);
+    e = v_select(v_less(v_set(12.5f), size), v_set(0), v_fma(v_mul(e, half), lost, e));
     const vec t = v_div(one, v_fma(v_set(0.25f), size, one));
     vec p = v_fma(v_set(0x1.0fa486p-6f), t, v_set(-0x1.0132eap-4f));
     p = v_fma(p, t, v_set(0x1.a72550p-5f));
