@@ -12,6 +12,7 @@ typedef struct norm_grad {
 typedef struct norm_grad_row {
     const norm_grad *grad;
     float *block_dw, *block_db; /* (width) sums of the row's block, or NULL */
+    void *dbranch;              /* as in args: a copy, because stores may change what a pointer leads to */
     int64_t offset;
     float mean, rstd, mean_one, mean_xhat;
     tess_dtype dtype;
@@ -55,8 +56,8 @@ TESS_INLINE void norm_dx(const void *context, int64_t i, int64_t n)
     if (r->grad->args.dresidual != NULL)
         dx = p_add(dx, p_get(r->grad->args.dresidual, r->offset + i, n, r->dtype));
     p_put(r->grad->args.dx, r->offset + i, dx, n, r->dtype);
-    if (r->grad->args.dbranch != NULL)
-        p_put(r->grad->args.dbranch, r->offset + i, p_scale(dx, r->grad->args.factor), n, r->dtype);
+    if (r->dbranch != NULL)
+        p_put(r->dbranch, r->offset + i, p_scale(dx, r->grad->args.factor), n, r->dtype);
     if (r->block_dw != NULL)
         p_put(r->block_dw, i, p_fma(dy, xhat, p_get(r->block_dw, i, TESS_PAIR, TESS_F32)), TESS_PAIR, TESS_F32);
     if (r->block_db != NULL)
@@ -77,6 +78,7 @@ TESS_INLINE void norm_grad_blocks(const norm_grad *g, int64_t begin, int64_t end
     for (int64_t block = begin; block < end; block++) {
         int64_t first = block * TESS_NORM_BLOCK, last = first + TESS_NORM_BLOCK;
         norm_grad_row r = {.grad = g, .dtype = dtype, .layer = layer, .one_plus_w = one_plus_w};
+        r.dbranch = g->args.dbranch;
         r.block_dw = norm_block(g->blocks_dw, block, g->width);
         r.block_db = norm_block(g->blocks_db, block, g->width);
         for (int64_t t = first; t < last && t < g->args.T; t++) {
