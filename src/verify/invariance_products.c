@@ -113,6 +113,19 @@ static tess_status fused_terms(const invariance_call *c)
     return run_fused(c, &f);
 }
 
+/* The rows are in two groups that have the same weights. */
+static tess_status grouped(const invariance_call *c)
+{
+    tess_gemm_fused products[2] = {fused_of(c), fused_of(c)};
+    const int64_t first = c->n / 3, size = (int64_t)tess_dtype_size(c->of->dtype);
+    products[0].g.m = first;
+    products[1].g.m = c->n - first;
+    products[1].g.a = (const char *)c->in[0] + first * K * size;
+    products[1].g.c = (char *)c->out[0] + first * N * size;
+    return c->kernels->gemm_grouped(
+        c->stream, &(tess_gemm_grouped){.products = products, .n_products = 2, .ab_dtype = c->of->dtype});
+}
+
 /* ---- Attention: an item is a query in one text ---- */
 static tess_attention attention_of(const invariance_call *c, const tess_attention_seq *seqs, int64_t n_seqs)
 {
@@ -271,6 +284,13 @@ static const invariance_case cases[] = {
      .out = {OWN("c", N)},
      .consts = {OWN("b", K *N), OWN("b2", K2 *N)},
      .run = fused_terms},
+    {.name = "gemm_grouped",
+     .shape = "two groups",
+     .both = true,
+     .in = {OWN("a", K)},
+     .out = {OWN("c", N)},
+     .consts = {OWN("b", K *N)},
+     .run = grouped},
     {.name = "attention_forward",
      .shape = "queries of a text",
      .both = true,

@@ -34,6 +34,7 @@ static void rows_of_the_best_table_depend_on_nothing_but_themselves(void)
 {
     static const char *const rows[] = {"gemm",
                                        "gemm_fused",
+                                       "gemm_grouped",
                                        "attention_forward",
                                        "attention_backward",
                                        "rmsnorm_forward",
