@@ -59,8 +59,7 @@ typedef struct array {
 static array array_make(int64_t count, tess_dtype dtype)
 {
     array x = {.bytes = (size_t)count * tess_dtype_size(dtype), .dtype = dtype};
-    x.data = aligned_alloc(64, (x.bytes + 127) & ~(size_t)63);
-    EXPECT(x.data != NULL);
+    EXPECT(posix_memalign(&x.data, 64, x.bytes > 0 ? x.bytes : 1) == 0);
     for (int64_t i = 0; i < count; i++) {
         seed = seed * 1664525u + 1013904223u;
         float value = (float)(int32_t)seed * 0x1p-31f;
@@ -98,6 +97,12 @@ static int64_t rows_of(const group_case *of, int group)
     return of->rows[group % 8];
 }
 
+/* The rows of some groups follow those of the group before in memory, others do not. */
+static int64_t gap_after(int group)
+{
+    return group % 3 == 2;
+}
+
 static void *element(const problem *p, int of, int64_t i)
 {
     return (char *)p->at[of].data + (size_t)i * tess_dtype_size(p->at[of].dtype);
@@ -133,7 +138,7 @@ static tess_gemm_fused product_of(const problem *p, int group, int64_t row)
     }
     if (p->kind == ACTIVATED || p->kind == GRADIENT_OF_ACT) {
         f.then = p->kind == ACTIVATED ? TESS_THEN_ACT : TESS_THEN_ACT_BACKWARD;
-        f.act = group % 2 == 0 ? TESS_ACT_SILU : TESS_ACT_GELU_TANH;
+        f.act = group % 4 < 2 ? TESS_ACT_SILU : TESS_ACT_GELU_TANH;
         f.gate = element(p, GATE, row * n);
         f.up = element(p, UP, row * n);
         f.y = element(p, Y, row * n);
@@ -159,8 +164,10 @@ static void problem_make(problem *p, kind kind, const group_case *of, tess_dtype
 {
     int64_t rows = 0, groups = of->n_groups, n = of->n, k = of->k;
     *p = (problem){.kind = kind, .of = of, .dtype = dtype};
-    for (int i = 0; i < groups; i++)
-        rows += rows_of(of, i);
+    for (int i = 0; i < groups; i++) {
+        p->all_rows += rows_of(of, i);
+        rows += rows_of(of, i) + gap_after(i);
+    }
     const int64_t counts[ARRAYS] = {rows * k,        rows * K2,  groups * n * k,
                                     groups * n * K2, groups * n, is_weight(kind) ? groups * n * k : rows * n,
                                     rows * n,        rows * n,   rows * n};
@@ -169,13 +176,14 @@ static void problem_make(problem *p, kind kind, const group_case *of, tess_dtype
         p->at[i] = array_make(counts[i], of_array);
         p->before[i] = array_make(counts[i], of_array);
     }
-    p->all_rows = rows;
     p->work = array_make(
-        (int64_t)tess_gemm_fused_work(rows, n, kind == TWO_TERMS,
+        (int64_t)tess_gemm_fused_work(p->all_rows, n, kind == TWO_TERMS,
                                       kind == GRADIENT_OF_ACT ? TESS_THEN_ACT_BACKWARD : TESS_THEN_NOTHING, dtype),
         TESS_U8);
-    for (int64_t i = 0, row = 0; i < groups; row += rows_of(of, (int)i++))
+    for (int64_t i = 0, row = 0; i < groups; i++) {
         p->products[i] = product_of(p, (int)i, row);
+        row += rows_of(of, (int)i) + gap_after((int)i);
+    }
 }
 
 static void problem_free(problem *p)
