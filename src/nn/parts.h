@@ -17,7 +17,7 @@ typedef struct tess_parts_config {
         bool normalize;         /* the weights of a token's experts add up to 1 */
         bool balances;          /* training adds the auxiliary losses */
         double balance, z;      /* their factors */
-        double noise;           /* of routers: 0 */
+        double noise;           /* noise of routers: 0, there is none */
     } experts;
 } tess_parts_config;
 

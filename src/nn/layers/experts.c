@@ -81,7 +81,8 @@ static tess_status sort_inputs(const tess_layer_call *c, const void *y, const te
                                             .row_bytes = c->block->hidden_size * (int64_t)tess_dtype_size(c->dtype)});
 }
 
-/* to (R, C) = base (R, C) + the sum over each token's experts of gates (or 1) times rows (N, C). */
+/* Computes to (R, C) = base + the sum over each token's experts of gates times rows (N, C). gates NULL: 1 each; base
+ * NULL: 0 */
 static tess_status combine(const tess_layer_call *c, const tess_experts_tensors *w, const void *rows,
                            const float *gates, const void *base, void *to)
 {

@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# Mixtures of experts train, evaluate and generate with the same bits in any layout, and keep them in files.
+. "$(dirname "$0")/support.sh"
+make_text 600 >text.txt
+cat >model.json <<JSON
+{"model_type": "mixtral", "vocab_size": 301, "hidden_size": 42, "intermediate_size": 29, "num_hidden_layers": 3,
+ "num_attention_heads": 3, "num_key_value_heads": 1, "head_dim": 14, "max_position_embeddings": 64,
+ "num_local_experts": 5, "num_experts_per_tok": 2, "output_router_logits": true, "router_aux_loss_coef": 0.01,
+ "router_z_loss_coef": 0.001, "initializer_range": 0.2}
+JSON
+cat >qwen.json <<JSON
+{"model_type": "qwen3_moe", "vocab_size": 301, "hidden_size": 42, "intermediate_size": 53, "num_hidden_layers": 4,
+ "num_attention_heads": 3, "num_key_value_heads": 1, "head_dim": 14, "max_position_embeddings": 64,
+ "num_experts": 11, "num_experts_per_tok": 3, "moe_intermediate_size": 13, "mlp_only_layers": [1],
+ "initializer_range": 0.2}
+JSON
+make_config run.yaml
+same="the same bits: this layout gives what one rank gives"
+one=training.threads=1 tp=parallelism.tensor_parallel_degree pp=parallelism.pipeline_parallel_degree
+verify() {
+    expect "bits: $*" 0 "$same" "$tessera" verify run.yaml --steps 2 $one -n "$@"
+}
+float32=training.mixed_precision_param=float32
+verify 2
+verify 3 $float32 parallelism.shard_strategy=zero2
+verify 4 parallelism.shard_strategy=hybrid parallelism.data_parallel_replicate_degree=2
+verify 2 $tp=2
+verify 3 $tp=3 $float32
+verify 3 $tp=3 parallelism.enable_sequence_parallel=true activation_checkpoint.mode=full
+verify 4 $tp=2 $pp=2 parallelism.pipeline_parallel_schedule=zb_h1
+verify 2 $pp=2 parallelism.pipeline_parallel_schedule=zb_h1 activation_checkpoint.mode=selective \
+    activation_checkpoint.recompute=feed_forward
+verify 3 model.config=qwen.json $pp=3
+verify 4 model.config=qwen.json $tp=2 $float32
+verify 2 optimizer.name=muon
+verify 2 job.device=far
+verify 2 training.fp8=true
+verify 2 offload.folder="$work" offload.activations=true offload.params=true job.device=cpu
+verify 2 training.mixed_precision_param=float16 training.loss_scale=0
+verify 2 $tp=2 model.sum_leaves=4
+
+expect "training and generation are one policy" 0 "exactly on-policy: 63 of 63" "$tessera" verify on-policy run.yaml $one
+expect "so are those of a model with both kinds of layers" 0 "exactly on-policy: 63 of 63" "$tessera" verify on-policy \
+    run.yaml $one model.config=qwen.json
+
+# ---- Files: begun by one rank, resumed by others, as by one rank throughout
+run() {
+    "$tessera" train run.yaml $one training.steps=4 checkpoint.interval=2 checkpoint.keep_latest_k=0 model.save_dtype=float32 "$@" \
+        >log 2>&1 || { tail -n 5 log; fail "train $*"; }
+}
+run job.dump_folder=whole
+for layout in "3 $tp=3" "2 $pp=2" "4"; do
+    rm -rf resumed
+    mkdir resumed
+    cp -r whole/checkpoint resumed/
+    rm -rf resumed/checkpoint/step-4
+    # shellcheck disable=SC2086
+    run job.dump_folder=resumed -n $layout
+    cmp -s whole/model/model.safetensors resumed/model/model.safetensors && pass "resumed on $layout" || fail "resumed on $layout"
+done
+for words in "training.threads=2" "$tp=2 lora.targets=[w1,w2]" "$pp=2"; do
+    # shellcheck disable=SC2086
+    verify 2 model.config= model.path=whole/model lora.rank=3 $words
+done
+
+# ---- Bad input
+bad() {
+    sed "$2" model.json >bad.json
+    expect "bad: $1" 2 "$1" "$tessera" verify run.yaml model.config=bad.json
+}
+bad "num_experts_per_tok is 6; there are 5 experts" 's/per_tok": 2/per_tok": 6/'
+bad "'num_local_experts' is 0; it must be at least 1" 's/experts": 5/experts": 0/'
+bad "hidden_act is 'gelu'; supported: silu" 's/{/{"hidden_act": "gelu", /'
+bad "'router_jitter_noise' is 0.1; it must be at most 0" 's/{/{"router_jitter_noise": 0.1, /'
+finish
