@@ -31,7 +31,9 @@ with open(path, newline="") as file:
 if [one["token"] for one in ours] != ids[1:]:
     sys.exit(f"the ids differ: {len(ids) - 1} tokens to predict for transformers, {len(ours)} for us")
 
-model = AutoModelForCausalLM.from_pretrained(folder, torch_dtype=torch.float32).eval()
+# The default of experts is a kernel that needs aligned rows.
+eager = {"experts_implementation": "eager"} if any("experts" in key for key in config) else {}
+model = AutoModelForCausalLM.from_pretrained(folder, torch_dtype=torch.float32, **eager).eval()
 worst, total = {"logprob": (0.0, 0), "entropy": (0.0, 0)}, 0.0
 with torch.no_grad():
     for begin in range(0, len(ids) - 1, rows_of):  # a row predicts rows_of tokens from those before them in the row

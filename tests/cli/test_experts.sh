@@ -3,7 +3,7 @@
 . "$(dirname "$0")/support.sh"
 make_text 600 >text.txt
 cat >model.json <<JSON
-{"model_type": "mixtral", "vocab_size": 301, "hidden_size": 42, "intermediate_size": 29, "num_hidden_layers": 3,
+{"model_type": "mixtral", "vocab_size": 301, "hidden_size": 42, "intermediate_size": 29, "num_hidden_layers": 4,
  "num_attention_heads": 3, "num_key_value_heads": 1, "head_dim": 14, "max_position_embeddings": 64,
  "num_local_experts": 5, "num_experts_per_tok": 2, "output_router_logits": true, "router_aux_loss_coef": 0.01,
  "router_z_loss_coef": 0.001, "initializer_range": 0.2}
@@ -38,6 +38,8 @@ verify 2 training.fp8=true
 verify 2 offload.folder="$work" offload.activations=true offload.params=true job.device=cpu
 verify 2 training.mixed_precision_param=float16 training.loss_scale=0
 verify 2 $tp=2 model.sum_leaves=4
+
+expect "all layouts of 4 ranks" 0 "the same bits: [0-9]* of [0-9]*" "$tessera" verify run.yaml --steps 1 $one -n 4 --layouts all
 
 expect "training and generation are one policy" 0 "exactly on-policy: 63 of 63" "$tessera" verify on-policy run.yaml $one
 expect "so are those of a model with both kinds of layers" 0 "exactly on-policy: 63 of 63" "$tessera" verify on-policy \
