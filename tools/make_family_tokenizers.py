@@ -20,7 +20,9 @@ import unicodedata
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-OUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "data", "families")
+TESTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests")
+OUT = os.path.join(TESTS, "data", "families")
+SEEDS = ["cohere2_aya", "deepseek_v3", "exaone_moe", "gemma3", "gpt_oss", "granite4", "mistral_v3", "olmo2_superbpe", "phi3"]  # steps unlike the others'
 
 # ---- Regexes, as the files of the families state them ----
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
@@ -336,6 +338,17 @@ def record(made, name, all_texts, v):
     return {"vocabulary": made.kind, "first": made.first, "before": frame, "tokenizer": data, "cases": cases}
 
 
+def seed(made, path):
+    """Writes a seed for the fuzz target: the family's steps over a few tokens, a zero byte, and a text."""
+    data = json.loads(made.tokenizer.to_str())
+    few = ["a", "b", "1", "'", "Ġ", "▁", "<0xE2>", "<0x82>", "ab"]
+    data["model"]["vocab"] = {t: i for i, t in enumerate(made.first + few)}
+    data["model"]["merges"] = [["a", "b"]]
+    data["added_tokens"] = [a for a in data["added_tokens"] if a["content"] in made.first or a["id"] >= len(made.vocab)]
+    with open(path, "wb") as file:
+        file.write(json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode() + b"\0" + "ab 12345 a's <left> <tool_call>日\u20acb\n ".encode())
+
+
 # ---- Comparison with tessera ----
 def random_added(rng, t):
     """Adds tokens with random flags. No special token is normalized: where the normalizer changes one, the reference shows it even
@@ -427,6 +440,8 @@ def main():
     write("shared.json", {"texts": all_texts, "vocabularies": {k: {"tokens": t, "merges": m} for k, (t, m) in v.items()}})
     for name, made in families(v).items():
         write(f"{name}.json", record(made, name, all_texts, v))
+        if name in SEEDS:
+            seed(made, os.path.join(TESTS, "fuzz", "corpus", "tokenizer", name))
 
 
 if __name__ == "__main__":

@@ -158,7 +158,7 @@ static tess_status rewrite_character(rewriter *r, const char *p, size_t n, size_
         TESS_CHECK(n < 3 || p[1] != '?' || strchr("ix-:=!<>", p[2]) != NULL, TESS_E_UNSUPPORTED,
                    "%s: (?%c in a regex is not supported", what, p[2]);
         TESS_CHECK(n < 2 || p[1] != '*', TESS_E_UNSUPPORTED, "%s: (* in a regex is not supported", what);
-        /* In Oniguruma a(?i)b|c is a(?i:b|c); in PCRE2 it is a(?i:b)|(?i:c). */
+        /* Oniguruma reads a(?i)b|c as a(?i:b|c), PCRE2 as a(?i:b)|(?i:c). */
         TESS_CHECK(n < 4 || p[1] != '?' || r->out->size == 0 || p[2 + strspn(p + 2, "imx-")] != ')', TESS_E_UNSUPPORTED,
                    "%s: options inside a regex, such as (?i), are not supported; (?i:...) is", what);
         TESS_CHECK(r->depth < MAX_DEPTH, TESS_E_UNSUPPORTED,
