@@ -305,6 +305,7 @@ static void special_tokens_of_the_older_layout_are_found_where_they_are_stated(v
     EXPECT_OK(tess_os_write_atomic(path, "{}", 2));
     EXPECT_FAILS(tess_tokenizer_load(test_mem(), folder, &tokenizer), TESS_E_UNSUPPORTED, "not stated");
     expect_first(folder, "config.json", "{\"model_type\": \"qwen3\"}", "<tool>", false, 901);
+    expect_first(folder, "config.json", "{\"model_type\": \"qwen3_moe\"}", "<tool>", false, 901);
     const char *other = "{\"tokenizer_class\": \"RobertaTokenizer\"}";
     EXPECT_OK(tess_os_write_atomic(path, other, strlen(other)));
     EXPECT_FAILS(tess_tokenizer_load(test_mem(), folder, &tokenizer), TESS_E_UNSUPPORTED,
@@ -398,7 +399,13 @@ static void what_cannot_be_read_is_named(void)
     }
     tess_tokenizer *tokenizer;
     EXPECT_FAILS(tess_tokenizer_load(test_mem(), "no/such/tokenizer.json", &tokenizer), TESS_E_NOT_FOUND, "no/such");
-    EXPECT_FAILS(tess_tokenizer_load(test_mem(), test_folder(), &tokenizer), TESS_E_NOT_FOUND, "tokenizer.json");
+    const char *folder = test_folder();
+    char path[1024];
+    EXPECT_FAILS(tess_tokenizer_load(test_mem(), folder, &tokenizer), TESS_E_NOT_FOUND, "tokenizer.json");
+    EXPECT_OK(tess_os_join(path, sizeof(path), folder, "tokenizer.model"));
+    EXPECT_OK(tess_os_write_atomic(path, "x", 1));
+    EXPECT_FAILS(tess_tokenizer_load(test_mem(), folder, &tokenizer), TESS_E_UNSUPPORTED, "tokenizer.model: without");
+    EXPECT(!tess_tokenizer_is_at(folder));
 }
 
 static void a_regex_that_explodes_is_an_error(void)

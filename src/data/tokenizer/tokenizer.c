@@ -131,14 +131,23 @@ tess_status tess_tokenizer_parse(tess_mem *mem, const char *text, size_t size, c
 }
 
 /* Finds the files of a tokenizer. `file` becomes the tokenizer.json of `path`, which is that file or its folder.
- * *older: the folder has vocab.json and merges.txt instead. */
+ * *older: the folder has vocab.json and merges.txt instead. TESS_E_UNSUPPORTED: it has only files of another kind. */
 static tess_status locate(const char *path, char file[PATH_SIZE], char folder[PATH_SIZE], bool *older)
 {
     bool is_folder = tess_os_is_dir(path);
     TESS_TRY(tess_os_join(file, PATH_SIZE, is_folder ? path : "", is_folder ? "tokenizer.json" : path));
     const char *slash = strrchr(file, '/'), *name = slash != NULL ? slash + 1 : file;
     snprintf(folder, PATH_SIZE, "%.*s", slash != NULL ? (int)(name - file) : 1, slash != NULL ? file : ".");
-    *older = strcmp(name, "tokenizer.json") == 0 && !tess_os_is_file(file) && tess_vocab_merges_at(folder);
+    bool missing = strcmp(name, "tokenizer.json") == 0 && !tess_os_is_file(file);
+    *older = missing && tess_vocab_merges_at(folder);
+    static const char *const others[] = {"tokenizer.model", "tekken.json", "spiece.model", "vocab.txt"};
+    for (size_t i = 0; missing && !*older && i < sizeof(others) / sizeof(others[0]); i++) {
+        char other[PATH_SIZE];
+        TESS_TRY(tess_os_join(other, sizeof(other), folder, others[i]));
+        TESS_CHECK(!tess_os_is_file(other), TESS_E_UNSUPPORTED,
+                   "%s: without a tokenizer.json this file is not supported. " TESS_MAKE_TOKENIZER_JSON, other, folder,
+                   folder);
+    }
     return TESS_OK;
 }
 

@@ -25,6 +25,11 @@ typedef struct tess_node {
     char what[256];
 } tess_node;
 
+/* Advice in messages; its arguments are the folder, twice. */
+#define TESS_MAKE_TOKENIZER_JSON                                                         \
+    "transformers makes one: python3 -c \"from transformers import AutoTokenizer as A; " \
+    "A.from_pretrained('%s').save_pretrained('%s')\""
+
 /* ---- vocab.json and merges.txt ---- */
 bool tess_vocab_merges_at(const char *folder);
 /* Makes a tokenizer.json of the two files, as a new reference. TESS_E_UNSUPPORTED: a class other than GPT-2's and

@@ -12,7 +12,7 @@ enum { PATH_SIZE = 4096, MAX_BYTES = 256 << 20 };
 
 /* The differences between the tokenizer classes. */
 typedef struct tokenizer_class {
-    const char *name, *models[2]; /* models: the model_types that use the class if no class is stated */
+    const char *name, *models[4]; /* models: the model_types that use the class if no class is stated */
     const char *regex;            /* regex of the pre-tokenizer; NULL: the one of ByteLevel */
     const char *end_of_text[4];   /* the special tokens that are <|endoftext|> if they are not stated */
 } tokenizer_class;
@@ -20,7 +20,7 @@ typedef struct tokenizer_class {
 static const tokenizer_class classes[] = {
     {"GPT2Tokenizer", {"gpt2"}, NULL, {"bos_token", "eos_token", "unk_token"}},
     {"Qwen2Tokenizer",
-     {"qwen2", "qwen3"},
+     {"qwen2", "qwen3", "qwen2_moe", "qwen3_moe"},
      "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|"
      "\\s+(?!\\S)|\\s+",
      {"eos_token", "unk_token", "pad_token"}},
@@ -75,7 +75,7 @@ static tess_status find_class(slow_files *f)
         size_t n = strlen(classes[i].name);
         bool fits = stated != NULL && strncmp(stated, classes[i].name, n) == 0 &&
                     (stated[n] == '\0' || strcmp(stated + n, "Fast") == 0);
-        for (int k = 0; k < 2 && stated == NULL && type != NULL; k++)
+        for (int k = 0; k < 4 && stated == NULL && type != NULL; k++)
             fits = fits || (classes[i].models[k] != NULL && strcmp(type, classes[i].models[k]) == 0);
         if (fits)
             f->class = &classes[i];
@@ -85,8 +85,7 @@ static tess_status find_class(slow_files *f)
                : TESS_FAIL(
                      TESS_E_UNSUPPORTED,
                      "%s/vocab.json and merges.txt: tokenizer_class is %.64s; without a tokenizer.json Tessera reads "
-                     "GPT2Tokenizer and Qwen2Tokenizer. transformers makes one: python3 -c \"from transformers "
-                     "import AutoTokenizer as A; A.from_pretrained('%s').save_pretrained('%s')\"",
+                     "GPT2Tokenizer and Qwen2Tokenizer. " TESS_MAKE_TOKENIZER_JSON,
                      f->folder, stated != NULL ? stated : "not stated", f->folder, f->folder);
 }
 
