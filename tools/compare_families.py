@@ -19,6 +19,7 @@ import contextlib
 import copy
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -76,6 +77,7 @@ def by_type(full, sliding):
 MLA = dict(q_lora_rank=None, kv_lora_rank=20, qk_nope_head_dim=10, qk_rope_head_dim=6, v_head_dim=14, num_attention_heads=3,
            num_key_value_heads=3, n_routed_experts=8, num_experts_per_tok=3, n_shared_experts=2, moe_intermediate_size=22,
            first_k_dense_replace=1)
+BALANCED = {"output_router_logits": True, "router_aux_loss_coef": 0.7}  # for one layer: transformers joins layers, we do not
 GROUPS = dict(n_group=4, topk_group=2)
 EXPERTS = dict(num_experts=7, num_experts_per_tok=3, moe_intermediate_size=22)
 
@@ -140,15 +142,18 @@ FAMILIES = {
                                                    "llama3": LLAMA3}),
     "mixtral": ("Mixtral", {"num_local_experts": 5, "num_experts_per_tok": 2},
                 {"plain": {}, "window": {"sliding_window": 6}, "odd": dict(ODD, num_experts_per_tok=3), "one": {"num_experts_per_tok": 1},
-                 "tied": TIED}),
+                 "tied": TIED, "balanced": dict(BALANCED, num_hidden_layers=1)}),
     "qwen3_moe": ("Qwen3Moe", dict(EXPERTS, head_dim=14),
                   {"plain": {}, "normalised": {"norm_topk_prob": True}, "dense": {"mlp_only_layers": [1]}, "odd": ODD,
-                   "step": {"decoder_sparse_step": 2}, "tied, biases": dict(TIED, **BIASED)}),
+                   "step": {"decoder_sparse_step": 2},
+                   "balanced": dict(BALANCED, mlp_only_layers=[0, 2]), "tied, biases": dict(TIED, **BIASED)}),
     "qwen2_moe": ("Qwen2Moe", dict(EXPERTS, shared_expert_intermediate_size=31),
                   {"plain": {}, "normalised": {"norm_topk_prob": True}, "dense": {"mlp_only_layers": [1]}, "odd": ODD,
-                   "no biases": {"qkv_bias": False}, "tied": TIED}),
+                   "no biases": {"qkv_bias": False}, "tied": TIED,
+                   "balanced": dict(BALANCED, num_hidden_layers=1)}),
     "olmoe": ("Olmoe", dict(num_experts=7, num_experts_per_tok=3),
               {"plain": {}, "normalised": {"norm_topk_prob": True}, "clipped": {"clip_qkv": 0.8}, "odd": ODD,
+               "balanced": dict(BALANCED, num_hidden_layers=1),
                "tied, biases": dict(TIED, **BIASED)}),
     "gpt_oss": ("GptOss", {"num_local_experts": 6, "num_experts_per_tok": 2, "head_dim": 12, "sliding_window": 6},
                 {"plain": rope("default"), "yarn": rope("yarn", factor=4.0, original_max_position_embeddings=16, truncate=False,
@@ -250,11 +255,14 @@ def respell(path):
 
 
 def run(model, ids):
-    """Returns log-probabilities of ids[1:], and the gradients of their mean in a copy of the model."""
+    """Returns log-probabilities of ids[1:], and the gradients of the loss in a copy of the model."""
     model.zero_grad()
-    logits = model(ids[None, :-1], use_cache=False).logits[0]
-    logprob = torch.log_softmax(logits.to(torch.float64), -1).gather(1, ids[1:, None])[:, 0]
-    (-logprob.mean()).backward()
+    out = model(ids[None, :-1], use_cache=False)
+    logprob = torch.log_softmax(out.logits[0].to(torch.float64), -1).gather(1, ids[1:, None])[:, 0]
+    loss = -logprob.mean()
+    if getattr(model.config, "output_router_logits", False):
+        loss = loss + model.config.router_aux_loss_coef * out.aux_loss
+    loss.backward()
     grads = copy.deepcopy(model)
     for p, own in zip(grads.parameters(), model.parameters()):
         p.data = torch.zeros_like(own) if own.grad is None else own.grad
@@ -341,6 +349,14 @@ class Row:
             self.wrong.append(f"{self.name}: {check}: {value:.3g}, allowed {limit:.3g}" + (f" ({where})" if where else ""))
 
 
+def by_kind(tensors):
+    """Joins the tensors whose names differ in numbers alone. In bfloat16 a token may go to another expert, by rounding."""
+    kinds = {}
+    for name in sorted(tensors):
+        kinds.setdefault(re.sub(r"[0-9]+", "N", name), []).append(tensors[name].double().flatten())
+    return {kind: torch.cat(parts) for kind, parts in kinds.items()}
+
+
 def step_gradients(before, after):
     return {name: (before[name].double() - after[name].double()) / RATE for name in after if name in before}
 
@@ -367,11 +383,11 @@ def compare_bf16(row, folder, work, model, ids, text, limits, exact):
     theirs, their_grads = run(copy.deepcopy(model).bfloat16(), ids)
     lines = score(folder, text, "bfloat16", limits[0])
     norm = np.linalg.norm
-    row.expect("bf16", apart([line["logprob"] for line in lines], logprob, norm), 2 * apart(theirs, logprob, norm) + 0.01,
+    row.expect("bf16", apart([line["logprob"] for line in lines], logprob, norm), 2 * apart(theirs, logprob, norm) + 0.03,
                "log-probabilities")
     _, stepped = train(folder, text, work / "step16", RATE, "bfloat16", limits[1])
-    ours = step_gradients(before, load_file(stepped / "model.safetensors"))
-    their_grads = gradients(their_grads, work / "gradients16")
+    ours = by_kind(step_gradients(before, load_file(stepped / "model.safetensors")))
+    grads, their_grads = by_kind(grads), by_kind(gradients(their_grads, work / "gradients16"))
     allowed = 3 * worst(their_grads, grads, norm)[0] + 0.1
     value, name = worst(ours, grads, norm)
     row.expect("bf16", value, allowed, name)
