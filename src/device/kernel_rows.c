@@ -167,13 +167,6 @@ static void work_of_reduce_runs(const void *args, tess_kernel_work *work)
             {1, access}                                                                                            \
         }                                                                                                          \
     }
-#define OPERAND_POINTERS(member, count_, access)                                                                   \
-    {                                                                                                              \
-        .name = #member, .at = TESS_MEMBER(tess_reduction, member), .count = count_, .item_bytes = sizeof(void *), \
-        .pointers = {                                                                                              \
-            {1, access}                                                                                            \
-        }                                                                                                          \
-    }
 #define LISTS_OF_REDUCTION \
     OPERAND_POINTERS(x, count_inputs, TESS_READS), OPERAND_POINTERS(y, count_outputs, TESS_WRITES)
 static const tess_operand_list reduce_lists[] = {LISTS_OF_REDUCTION};
