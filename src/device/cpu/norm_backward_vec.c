@@ -12,7 +12,7 @@ typedef struct norm_grad {
 typedef struct norm_grad_row {
     const norm_grad *grad;
     float *block_dw, *block_db; /* (width) sums of the row's block, or NULL */
-    void *dbranch;              /* as in args: a copy, because stores may change what a pointer leads to */
+    void *dbranch;              /* a copy of the pointer in args, which stores might change */
     int64_t offset;
     float mean, rstd, mean_one, mean_xhat;
     tess_dtype dtype;
