@@ -8,6 +8,7 @@ Weights are not stored: both sides make them from the parameter's name (weights(
 Values come from a float64 run (norms and softmax without their float32 casts); the plain float32 run is checked against it.
 Needs torch and transformers. Usage: make_model_fixtures.py OUT_FOLDER [NAME ...]
 """
+import contextlib
 import json
 import pathlib
 import sys
@@ -19,7 +20,8 @@ import transformers
 MASK = (1 << 64) - 1
 
 
-def weights(name, shape):
+def weights(name, shape, around=1.0):
+    """`around` is the mean of norms."""
     h = 0xCBF29CE484222325
     for byte in name.encode():
         h = ((h ^ byte) * 0x100000001B3) & MASK
@@ -33,15 +35,15 @@ def weights(name, shape):
     if len(shape) == 2:
         return u.reshape(shape)
     u = u * np.float32(0.5)
-    return u + np.float32(1) if name.endswith(".weight") else u
+    return u + np.float32(around) if name.endswith(".weight") else u
 
 
-def llama(cls="Llama", **kw):
+def llama(cls="Llama", model=None, **kw):
     base = dict(vocab_size=97, hidden_size=24, intermediate_size=40, num_hidden_layers=2, num_attention_heads=3,
                 num_key_value_heads=1, max_position_embeddings=64, bos_token_id=1, eos_token_id=2)
     base.update(kw)
     config = getattr(transformers, cls + "Config")(**base)
-    return config, getattr(transformers, cls + "ForCausalLM")
+    return config, getattr(transformers, (model or cls) + "ForCausalLM")
 
 
 def rope(kind, **kw):
@@ -88,16 +90,78 @@ CASES = {
     "qwen3_moe": (*llama("Qwen3Moe", num_hidden_layers=3, intermediate_size=11, moe_intermediate_size=9, num_experts=7,
                          num_experts_per_tok=3, norm_topk_prob=False, mlp_only_layers=[1], num_attention_heads=4,
                          num_key_value_heads=2, head_dim=8, tie_word_embeddings=True), PACKED),
+    "smollm3": (*llama("SmolLM3", num_hidden_layers=3, no_rope_layer_interval=2, num_attention_heads=4,
+                       num_key_value_heads=2, tie_word_embeddings=True, pad_token_id=None), PACKED),
+    "ministral3": (*llama("Ministral3", head_dim=10, num_attention_heads=4, num_key_value_heads=2, pad_token_id=None,
+                          rope_parameters=rope("yarn", factor=4.0, original_max_position_embeddings=8, beta_fast=8.0,
+                                               beta_slow=1.0, mscale=1.0, mscale_all_dim=1.0,
+                                               llama_4_scaling_beta=0.3)), PACKED),
+    "phi3": (*llama("Phi3", hidden_size=32, num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=64,
+                    original_max_position_embeddings=4, sliding_window=9, pad_token_id=None, intermediate_size=37,
+                    rope_parameters=rope("longrope", partial_rotary_factor=0.75, short_factor=[1.0, 1.2, 1.5],
+                                         long_factor=[1.1, 3.0, 7.5])), PACKED),
+    "phi4": (*llama("Phi3", num_attention_heads=4, num_key_value_heads=2, pad_token_id=None, intermediate_size=29,
+                    original_max_position_embeddings=64, tie_word_embeddings=True,
+                    rope_parameters=rope("longrope", short_factor=[1.0, 1.2, 1.5], long_factor=[1.1, 3.0, 7.5])), PACKED),
+    "olmo2": (*llama("Olmo2", num_attention_heads=4, num_key_value_heads=2, pad_token_id=None), PACKED),
+    "olmo3": (*llama("Olmo3", num_attention_heads=4, num_key_value_heads=2, pad_token_id=None, num_hidden_layers=4,
+                     sliding_window=5, intermediate_size=31,
+                     rope_parameters={"sliding_attention": rope("default", theta=2e4),
+                                      "full_attention": rope("yarn", theta=2e4, factor=2.0, beta_fast=8.0, beta_slow=1.0,
+                                                             original_max_position_embeddings=32,
+                                                             attention_factor=1.1)}), PACKED),
+    "starcoder2": (*llama("Starcoder2", num_attention_heads=4, num_key_value_heads=2, sliding_window=6,
+                          tie_word_embeddings=True), PACKED),
+    "stablelm": (*llama("StableLm", hidden_size=32, num_attention_heads=4, num_key_value_heads=2, use_qkv_bias=True,
+                        rope_parameters=rope("default", partial_rotary_factor=0.25)), PACKED),
+    "granite": (*llama("Granite", num_attention_heads=4, num_key_value_heads=2, attention_bias=True,
+                       embedding_multiplier=3.0, attention_multiplier=0.3, residual_multiplier=0.22,
+                       logits_scaling=1.7), PACKED),
+    "gemma": (*llama("Gemma", head_dim=10, num_attention_heads=4, num_key_value_heads=2, pad_token_id=None), PACKED),
+    "gemma3": (*llama("Gemma3Text", "Gemma3", head_dim=10, num_attention_heads=4, num_key_value_heads=2, num_hidden_layers=3,
+                      pad_token_id=None, sliding_window=5, query_pre_attn_scalar=13, final_logit_softcapping=2.5,
+                      layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+                      rope_parameters={"sliding_attention": rope("default", theta=1e3),
+                                       "full_attention": rope("linear", theta=1e5, factor=4.0)}), PACKED),
+    "glm": (*llama("Glm", head_dim=12, num_attention_heads=4, num_key_value_heads=2, pad_token_id=None,
+                   intermediate_size=29), PACKED),
+    "glm4": (*llama("Glm4", head_dim=12, num_attention_heads=4, num_key_value_heads=2, pad_token_id=None,
+                    intermediate_size=29), PACKED),
+    "gemma2": (*llama("Gemma2", head_dim=10, num_attention_heads=4, num_key_value_heads=2, pad_token_id=None,
+                      sliding_window=5, query_pre_attn_scalar=13, attn_logit_softcapping=1.5,
+                      final_logit_softcapping=2.5), PACKED),
+    "cohere2": (*llama("Cohere2", num_attention_heads=4, num_key_value_heads=2, num_hidden_layers=3, sliding_window=6,
+                       logit_scale=0.4, pad_token_id=None,
+                       layer_types=["sliding_attention", "full_attention", "sliding_attention"]), PACKED),
+    "stablelm_parallel": (*llama("StableLm", hidden_size=32, num_attention_heads=4, num_key_value_heads=2,
+                                 use_parallel_residual=True), PACKED),
+    "exaone4": (*llama("Exaone4", num_attention_heads=4, num_key_value_heads=2, num_hidden_layers=4, sliding_window=6),
+                PACKED),
 }
 
 
 def exact_norms(model):
-    """RMSNorm without the cast to float32."""
+    """RMSNorm without the cast to float32. Gemma's is by 1 + w, and calls its epsilon eps."""
     def forward(self, x):
-        return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.variance_epsilon))
+        weight = 1 + self.weight if hasattr(self, "eps") else self.weight
+        epsilon = self.eps if hasattr(self, "eps") else self.variance_epsilon
+        return weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + epsilon))
+    def layer_norm(self, x):
+        return torch.nn.functional.layer_norm(x, x.shape[-1:], self.weight, None, self.variance_epsilon)
     for module in model.modules():
         if type(module).__name__.endswith("RMSNorm"):
             module.forward = forward.__get__(module)
+        if type(module).__name__ == "Cohere2LayerNorm":
+            module.forward = layer_norm.__get__(module)
+
+
+@contextlib.contextmanager
+def exact_softmax():
+    """Softmax without the cast to float32."""
+    softmax = torch.nn.functional.softmax
+    torch.nn.functional.softmax = lambda x, dim=-1, dtype=None: softmax(x, dim=dim)
+    yield
+    torch.nn.functional.softmax = softmax
 
 
 def exact_routers(model):
@@ -133,7 +197,7 @@ def build(config, cls, dtype, attention):
     model = cls(config).eval()
     for name, p in model.named_parameters():
         for file, part in stored(config, name, p.data):
-            part.copy_(torch.from_numpy(weights(file, tuple(part.shape))))
+            part.copy_(torch.from_numpy(weights(file, tuple(part.shape), 0.0 if cls.__name__.startswith("Gemma") else 1.0)))
     model.tie_weights()
     if dtype == torch.float64:
         exact_norms(model)
@@ -190,7 +254,9 @@ def make(folder, name, config, cls, lengths):
     sequences = [rng.integers(0, config.vocab_size, n).tolist() for n in lengths]
     targets = [s[1:] + [int(rng.integers(0, config.vocab_size))] for s in sequences]
     targets[0][2] = targets[-1][0] = targets[-1][9] = -1
-    logits, loss, grads = run(build(config, cls, torch.float64, "sdpa"), sequences, targets)
+    capped = getattr(config, "attn_logit_softcapping", None) is not None  # which sdpa leaves out
+    with exact_softmax() if capped else contextlib.nullcontext():
+        logits, loss, grads = run(build(config, cls, torch.float64, "eager" if capped else "sdpa"), sequences, targets)
     model = build(config, cls, torch.float32, "eager")
     logits32, loss32, grads32 = run(model, sequences, targets)
     worst = max(far(logits32, logits), abs(loss32 - loss) / loss, max(far(grads32[n], grads[n]) for n in grads))

@@ -19,8 +19,9 @@ typedef struct tess_linear {
     int64_t n_in, n_out; /* this rank's part of the sizes */
     tess_cut in, out;    /* how the ranks that share the layer cut inputs and outputs */
     bool stored_whole;   /* every rank stores the whole matrix, even if inputs or outputs are cut */
+    bool joined;         /* the views of the matrix are computed as one product */
     int64_t ld;          /* elements between stored rows */
-    int64_t offset;      /* first element of the view in the weight and in the bias (a view of columns) */
+    int64_t offset;      /* first element of the view in the weight: that of its first output */
     bool in_out;         /* true: stored (in, out), as in Conv1D; false: (out, in) */
     int64_t out_stride;  /* elements between rows of y and dy; 0: n_out */
     /* Lengths of the leaves in the tree of sums over all inputs (forward) and over all outputs (the input's
@@ -36,8 +37,9 @@ typedef struct tess_norm {
 /* A part in its place in a block. */
 typedef struct tess_placed_part {
     const tess_part *part;
-    void *own;   /* the part's parameters: a struct that the part defines */
-    size_t work; /* offset of its struct of tensors among those of the model */
+    void *own;     /* the part's parameters: a struct that the part defines */
+    size_t work;   /* offset of its struct of tensors among those of the model */
+    bool parallel; /* it reads the stream that the part before it reads, and adds to that part's branch */
 } tess_placed_part;
 
 /* A block is one unit of the hooks (model.h). */
@@ -48,7 +50,8 @@ typedef struct tess_block {
     int64_t layer;                  /* the layer's number in the whole model; -1: the block is no layer */
     int first, n_params;            /* range of the block's parameters in the model's table */
     int64_t hidden_size;            /* C, the channels of the stream that the block reads or leaves */
-    bool layer_norm;                /* true: LayerNorm with bias; false: RMSNorm */
+    bool layer_norm;                /* true: LayerNorm; false: RMSNorm */
+    bool one_plus;                  /* norms multiply by 1 + w, also those of q and k */
     tess_activation activation;     /* activation of products (tess_linear_act_forward) */
     int table;                      /* index of the table that a tied head shares */
     int64_t width;                  /* number of this rank's columns of the table */

@@ -74,18 +74,18 @@ size_t tess_executor_bytes(const tess_model *model, const tess_executor_options 
     return __builtin_add_overflow(device_bytes(model, options), host_bytes(options), &bytes) ? SIZE_MAX : bytes;
 }
 
-static tess_status fill_rope_tables(tess_executor *e)
+static tess_status fill_rope_tables(tess_executor *e, tess_rope_table table)
 {
-    const tess_model_config *config = &e->model->config;
     tess_mem *mem = tess_stream_mem(e->stream);
-    size_t count = (size_t)e->options.max_position * (size_t)(config->head_size / 2);
+    size_t count = tess_executor_rope_count(e, table);
     TESS_AUTO(tess_mem_drop) void *block = NULL;
+    if (count == 0)
+        return TESS_OK;
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, count, 2 * sizeof(float), "angles", &block));
     float *cos_table = block, *sin_table = cos_table + count;
-    tess_rope_tables(&config->rope, config->head_size, tess_model_config_max_length(config), e->options.max_position,
-                     cos_table, sin_table);
-    TESS_TRY(tess_upload(e->stream, e->cos_table, cos_table, count * sizeof(float)));
-    return tess_upload(e->stream, e->sin_table, sin_table, count * sizeof(float));
+    tess_rope_tables(&e->model->config, table, e->options.max_position, cos_table, sin_table);
+    TESS_TRY(tess_upload(e->stream, e->ropes[table].cos_table, cos_table, count * sizeof(float)));
+    return tess_upload(e->stream, e->ropes[table].sin_table, sin_table, count * sizeof(float));
 }
 
 static tess_status alloc_on_disk(tess_executor *e)
@@ -116,7 +116,9 @@ static tess_status alloc_activations(tess_executor *e)
     TESS_TRY(tess_device_alloc(tess_stream_device(e->stream), TESS_POOL_ACTIVATIONS,
                                device_bytes(e->model, &e->options), "activations", &e->memory));
     tess_executor_plan(e, e->memory, e->disk);
-    return tess_executor_rotates(e) ? fill_rope_tables(e) : TESS_OK;
+    for (tess_rope_table table = TESS_ROPE_MAIN; table < TESS_N_ROPES; table++)
+        TESS_TRY(fill_rope_tables(e, table));
+    return TESS_OK;
 }
 
 static tess_status alloc_memory(tess_executor *e)

@@ -71,10 +71,11 @@ struct tess_executor {
     tess_attention_seq *seqs;
     float *graded;
     void *y, *branch, *dstream; /* work space that all units share: tess_tensors.y and branch; gradient of the stream */
+    void *daside;               /* (R, C) the din of parallel parts; NULL: there are none */
     float **none;               /* gradients of a frozen unit: NULL for every parameter */
     tess_open_table open;
     tess_waiting_tables tables;
-    float *cos_table, *sin_table;
+    tess_rope_factors ropes[TESS_N_ROPES];
     int32_t *inputs[TESS_N_INPUTS]; /* (max_tokens) each, of the current batch */
     tess_watch watch;               /* the caller's watch; member `see` NULL: none */
     tess_watch shown; /* the watch that layers call: the caller's, or one that first copies tensors to the host */
@@ -174,8 +175,8 @@ static inline bool tess_executor_trains_table(const tess_executor *executor)
 /* SELECTIVE: the number of pairs of a layer and a group that may be dropped. */
 int tess_executor_count_choices(const tess_executor *executor);
 
-/* Whether any layer rotates q and k. */
-bool tess_executor_rotates(const tess_executor *executor);
+/* Elements of each table of a rotation; 0: no layer reads it. */
+size_t tess_executor_rope_count(const tess_executor *executor, tess_rope_table table);
 
 /* Checks the batch's sizes, ids, positions and targets, and uploads the values that kernels read. */
 tess_status tess_executor_take_batch(tess_executor *executor, const tess_batch *batch);

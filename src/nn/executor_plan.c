@@ -132,7 +132,7 @@ static void take_stream(const tess_executor *e, cursor *at, const unit_plan *p, 
 {
     const tess_part *part = p->block->parts[i].part;
     const home input = part->group & p->dropped ? HOME_DROPPED : HOME_KEPT;
-    if (input == wanted && !part->source && !reads_passing(p, i))
+    if (input == wanted && !part->source && !p->block->parts[i].parallel && !reads_passing(p, i))
         t->in = stream_of(e, at, p->block->hidden_size);
     if (wanted == HOME_LEFT && p->deferred)
         t->dy = stream_of(e, at, p->block->hidden_size);
@@ -262,7 +262,9 @@ static void place_shared(const tess_executor *e, const unit_plan *p, int slot, b
     for (int i = 0; i < p->block->n_parts; i++) {
         char *own = e->works + (size_t)slot * 2 * bytes + p->block->parts[i].work;
         tess_tensors t = {.own = own, .din = e->dstream, .dy = e->branch, .y = e->y, .branch = e->branch};
-        t.deferred = p->deferred, t.dropped = p->dropped;
+        t.deferred = p->deferred, t.dropped = p->dropped, t.adds = p->block->parts[i].parallel;
+        if (t.adds)
+            t.din = e->daside;
         t.in = !p->block->parts[i].part->source && reads_passing(p, i) ? passing : NULL;
         if (i == 0 && p->kept && !first)
             t.din = m[-1].dout;
@@ -315,7 +317,30 @@ static void plan_slots(tess_executor *e, cursor *at, cursor *disk)
     }
 }
 
+/* Points the inputs of parallel parts to those of the parts before them. */
+static void link_parallel_parts(const tess_executor *e)
+{
+    for (int slot = 0; slot < tess_executor_slots(&e->options); slot++) {
+        const tess_slot_units units = tess_executor_units_of(e, slot);
+        for (int unit = units.begin; unit < units.end; unit++) {
+            tess_part_memory *parts = tess_executor_memory(e, slot, unit)->parts;
+            for (int i = 1; i < e->model->blocks[unit].n_parts; i++)
+                if (e->model->blocks[unit].parts[i].parallel)
+                    parts[i].tensors.in = parts[i - 1].tensors.in;
+        }
+    }
+}
+
 /* ---- Work space of all units ---- */
+static bool has_parallel_parts(const tess_model *model)
+{
+    for (int unit = 0; unit < model->n_units; unit++)
+        for (int i = 0; i < model->blocks[unit].n_parts; i++)
+            if (model->blocks[unit].parts[i].parallel)
+                return true;
+    return false;
+}
+
 /* Returns what the parts of all units need. */
 static tess_part_room room_of(const tess_executor *e)
 {
@@ -425,6 +450,7 @@ static void plan_common(tess_executor *e, cursor *at)
     if (e->options.train) {
         const tess_dtype dtype = e->options.dtype;
         e->dstream = stream_of(e, at, C);
+        e->daside = has_parallel_parts(e->model) ? stream_of(e, at, C) : NULL;
         e->fusing = take(at,
                          larger(tess_gemm_fused_work(T, C, true, TESS_THEN_NOTHING, dtype),
                                 tess_gemm_fused_work(T, room.activated, false, TESS_THEN_ACT_BACKWARD, dtype)),
@@ -448,30 +474,32 @@ static void plan_tables(tess_executor *e, cursor *at)
     e->tables.room = take(at, (size_t)e->options.n_tables * (size_t)e->tables.count, sizeof(float));
 }
 
-bool tess_executor_rotates(const tess_executor *e)
+size_t tess_executor_rope_count(const tess_executor *e, tess_rope_table table)
 {
     for (int unit = 0; unit < e->model->n_units; unit++) {
         const tess_attention_params *p = tess_block_find(&e->model->blocks[unit], &tess_attention_part);
-        if (p != NULL && p->rope)
-            return true;
+        if (p != NULL && (p->q_rope == table || p->k_rope == table))
+            return (size_t)e->options.max_position * (size_t)(p->rotary / 2);
     }
-    return false;
+    return 0;
 }
 
 size_t tess_executor_plan(tess_executor *e, char *base, char *on_disk)
 {
     cursor at = {base, 0}, disk = {on_disk, 0};
     plan_common(e, &at);
-    if (tess_executor_rotates(e)) {
-        size_t count = (size_t)e->options.max_position * (size_t)(e->model->config.head_size / 2);
-        e->cos_table = take(&at, count, sizeof(float));
-        e->sin_table = take(&at, count, sizeof(float));
+    for (tess_rope_table table = TESS_ROPE_MAIN; table < TESS_N_ROPES; table++) {
+        size_t count = tess_executor_rope_count(e, table);
+        e->ropes[table].cos_table = take(&at, count, sizeof(float));
+        e->ropes[table].sin_table = take(&at, count, sizeof(float));
     }
     plan_tables(e, &at);
     plan_slots(e, &at, &disk);
     e->disk_bytes = disk.used;
     plan_shared(e, &at, share_dropped);
     plan_shared(e, &at, share_work);
+    if (e->units != NULL)
+        link_parallel_parts(e);
     return at.used;
 }
 

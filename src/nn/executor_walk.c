@@ -16,8 +16,7 @@ static tess_layer_call call_of(const tess_executor *e, const tess_batch *batch, 
         .graded = e->graded,
         .inputs = e->inputs,
         .unit = unit,
-        .cos_table = e->cos_table,
-        .sin_table = e->sin_table,
+        .ropes = e->ropes,
         .watch = &e->shown,
         .points = &e->points,
         .split = e->split,
@@ -132,7 +131,7 @@ static tess_status forward_parts(const tess_layer_call *call, const tess_unit_me
         const tess_layer_call own = call_of_part(call, i);
         tess_tensors t = m->parts[i].tensors;
         t.in = part->source ? made : t.in;
-        TESS_TRY(part->forward(&own, &t, before, TESS_GROUP_ALL));
+        TESS_TRY(part->forward(&own, &t, t.adds ? NULL : before, TESS_GROUP_ALL));
         before = t.in;
     }
     return TESS_OK;
@@ -201,13 +200,18 @@ tess_status tess_executor_forward_range(tess_executor *e, const tess_range *r, c
 static tess_tensors tensors_of(const tess_executor *e, const tess_range *r, int unit, int i, void *din)
 {
     const tess_unit_memory *m = tess_executor_memory(e, r->slot, unit);
-    const bool last = i == e->model->blocks[unit].n_parts - 1;
+    const tess_block *block = &e->model->blocks[unit];
+    const bool beside = i + 1 < block->n_parts && block->parts[i + 1].parallel;
+    const int after = i + 1 + beside; /* the part that reads what this one leaves */
     tess_tensors t = m->parts[i].tensors;
     t.own = m->parts[i].own_again;
     if (unit == r->begin && i == 0 && din != NULL)
         t.din = din;
     /* the parts only read it */
-    t.dout = !last ? m->parts[i + 1].tensors.din : unit == r->end - 1 ? (void *)(uintptr_t)m->given : m->dout;
+    t.dout = after < block->n_parts ? m->parts[after].tensors.din
+             : unit == r->end - 1   ? (void *)(uintptr_t)m->given
+                                    : m->dout;
+    t.dsum = beside ? m->parts[i + 1].tensors.din : t.dout;
     return t;
 }
 
@@ -245,7 +249,7 @@ static tess_status backward_parts(const tess_executor *e, const tess_range *r, c
         if (step >= n)
             TESS_TRY(part->backward(&own, &t, inputs, want_din || (inputs && i > 0)));
         else if (!part->source)
-            TESS_TRY(part->forward(&own, &t, i > 0 ? m->parts[i - 1].tensors.in : NULL, t.dropped));
+            TESS_TRY(part->forward(&own, &t, i > 0 && !t.adds ? m->parts[i - 1].tensors.in : NULL, t.dropped));
     }
     return TESS_OK;
 }

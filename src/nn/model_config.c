@@ -45,8 +45,15 @@ tess_status tess_model_config_check(const tess_model_config *c, const char *what
     TESS_CHECK(c->n_heads % c->n_kv_heads == 0, TESS_E_INVALID,
                "%s: num_attention_heads %lld is not a multiple of num_key_value_heads %lld", what,
                (long long)c->n_heads, (long long)c->n_kv_heads);
-    TESS_CHECK(c->head_size % 2 == 0 || tess_family_find(c->family)->shape->positions != NULL, TESS_E_INVALID,
-               "%s: head_dim %lld is odd: rotary positions turn pairs", what, (long long)c->head_size);
+    const int64_t rotary = tess_model_config_rotary(c);
+    if (tess_family_find(c->family)->shape->positions == NULL)
+        TESS_CHECK(rotary > 0 && rotary % 2 == 0 && rotary <= c->head_size, TESS_E_INVALID,
+                   c->rope.partial > 0 ? "%s: partial_rotary_factor rotates %lld channels: rotary positions turn pairs"
+                                       : "%s: head_dim %lld is odd: rotary positions turn pairs",
+                   what, (long long)rotary);
+    TESS_CHECK(c->rope.kind != TESS_ROPE_LONGROPE || c->rope.n_factors == rotary / 2, TESS_E_INVALID,
+               "%s: longrope lists %d factors; %lld channels are rotated in pairs", what, c->rope.n_factors,
+               (long long)rotary);
     TESS_CHECK(c->initializer_range >= 0 && c->initializer_range <= 10, TESS_E_INVALID,
                "%s: initializer_range is %g; it must be in [0, 10]", what, c->initializer_range);
     TESS_CHECK(c->n_eos >= 0 && c->n_eos <= 8, TESS_E_INVALID, "%s: %d end-of-sequence tokens; at most 8", what,

@@ -14,7 +14,22 @@ typedef enum tess_family {
     TESS_FAMILY_GPT2,
     TESS_FAMILY_MINISTRAL,
     TESS_FAMILY_MIXTRAL,
-    TESS_FAMILY_QWEN3_MOE
+    TESS_FAMILY_QWEN3_MOE,
+    TESS_FAMILY_SMOLLM3,
+    TESS_FAMILY_GRANITE,
+    TESS_FAMILY_MINISTRAL3,
+    TESS_FAMILY_PHI3,
+    TESS_FAMILY_OLMO2,
+    TESS_FAMILY_OLMO3,
+    TESS_FAMILY_STARCODER2,
+    TESS_FAMILY_STABLELM,
+    TESS_FAMILY_GEMMA,
+    TESS_FAMILY_GEMMA2,
+    TESS_FAMILY_GEMMA3,
+    TESS_FAMILY_GLM,
+    TESS_FAMILY_GLM4,
+    TESS_FAMILY_EXAONE4,
+    TESS_FAMILY_COHERE2
 } tess_family;
 
 typedef enum tess_rope_kind {
@@ -22,24 +37,38 @@ typedef enum tess_rope_kind {
     TESS_ROPE_LINEAR,
     TESS_ROPE_DYNAMIC,
     TESS_ROPE_LLAMA3,
-    TESS_ROPE_YARN
+    TESS_ROPE_YARN,
+    TESS_ROPE_LONGROPE
 } tess_rope_kind;
+
+enum { TESS_MAX_ROPE_FACTORS = 256 };
 
 typedef struct tess_rope_config {
     tess_rope_kind kind;
     double theta, factor;
     int64_t original_max_position;                 /* position limit before scaling; 0 with the default kind */
     double low_freq_factor, high_freq_factor;      /* only llama3 */
-    double attention_factor, beta_fast, beta_slow; /* only yarn; attention_factor 0: derived from factor and mscale */
+    double attention_factor, beta_fast, beta_slow; /* yarn and (the first) longrope; attention_factor 0: derived */
     double mscale, mscale_all_dim;                 /* only yarn; 0: absent */
     bool truncate;                                 /* only yarn */
+    int n_factors;                                 /* only longrope: half of the rotated channels */
+    double short_factor[TESS_MAX_ROPE_FACTORS], long_factor[TESS_MAX_ROPE_FACTORS];
+    double partial;    /* the part of a head's channels that is rotated; 0: all */
+    double query_beta; /* queries are scaled by position (Ministral 3); 0: they are not */
 } tess_rope_config;
 
 enum { TESS_MAX_LAYERS = 1024, TESS_MAX_SUM_LEAVES = 64 };
 
-/* TESS_LAYER_FULL: the layer ignores the window; only in a model with one
- * TESS_LAYER_DENSE: the layer has a feed-forward; only in a model with mixtures of experts */
-typedef enum tess_layer_kind { TESS_LAYER_FULL = 1, TESS_LAYER_DENSE = 2 } tess_layer_kind;
+/* FULL: the layer ignores the window; only in a model with one. DENSE: the layer has a feed-forward; only in a model
+ * with mixtures of experts. NO_ROPE: it has no positions. */
+typedef enum tess_layer_kind { TESS_LAYER_FULL = 1, TESS_LAYER_DENSE = 2, TESS_LAYER_NO_ROPE = 4 } tess_layer_kind;
+
+/* Numbers by which a family multiplies, and its soft caps; 0: there is none. */
+typedef struct tess_factors {
+    double embedding, attention, residual, logits_divisor;
+    int64_t query_scalar; /* queries are multiplied by 1 / sqrt(query_scalar) */
+    double logits, attention_cap, logit_cap;
+} tess_factors;
 
 typedef struct tess_model_config {
     tess_family family;
@@ -49,6 +78,8 @@ typedef struct tess_model_config {
     int64_t sum_leaves;
     double norm_eps, initializer_range;
     tess_rope_config rope;
+    double local_theta; /* the base of rotary positions in layers with a window; 0: that of all layers */
+    tess_factors factors;
     int64_t sliding_window;          /* number of keys that a query sees; 0: no window */
     uint8_t layers[TESS_MAX_LAYERS]; /* (n_layers) what differs between layers, tess_layer_kind; 0: nothing */
     tess_parts_config parts;
@@ -91,6 +122,12 @@ static inline int64_t tess_model_config_window(const tess_model_config *config, 
 static inline bool tess_model_config_mixes(const tess_model_config *config, int64_t layer)
 {
     return config->parts.experts.n > 0 && (config->layers[layer] & TESS_LAYER_DENSE) == 0;
+}
+
+/* The number of channels of a head that are rotated. */
+static inline int64_t tess_model_config_rotary(const tess_model_config *config)
+{
+    return config->rope.partial > 0 ? (int64_t)((double)config->head_size * config->rope.partial) : config->head_size;
 }
 
 /* Checks that the sizes are positive and bounded, that heads divide evenly, and all other conditions.

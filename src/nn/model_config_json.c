@@ -71,7 +71,7 @@ static tess_status parse_outputs(const json_t *json, const char *what, const tes
     const char *architecture = json_string_value(json_array_get(json_object_get(json, "architectures"), 0));
     const json_t *labels = json_object_get(json, "id2label");
     char text[TESS_FAMILY_CLASS];
-    if (architecture == NULL || !row->classifies)
+    if (architecture == NULL || architecture[0] == '\0')
         return TESS_OK;
     config->output_bias = strcmp(architecture, tess_family_class(row, TESS_HEAD_TOKEN, text)) == 0;
     if (!config->output_bias && strcmp(architecture, tess_family_class(row, TESS_HEAD_SEQUENCE, text)) != 0)

@@ -12,6 +12,7 @@ typedef struct tess_part tess_part;
 typedef struct tess_parts_config {
     bool qkv_bias, o_bias, qk_norm; /* attention: biases, and norms of q and k */
     bool mlp_bias;                  /* feed-forward */
+    bool parallel;                  /* attention and feed-forward read the same stream */
     struct {
         int64_t n, top_k, size; /* experts of a layer (0: there are none), experts of a token, channels of an expert */
         bool normalize;         /* the weights of a token's experts add up to 1 */

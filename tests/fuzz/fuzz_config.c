@@ -41,9 +41,10 @@ static void use(const tess_model_config *config)
     must(tess_executor_disk_bytes(model, &least, &window) >= window);
     if (config->family != TESS_FAMILY_GPT2) {
         float inv_freq[512]; /* head_dim is at most 1024 */
-        double scale = tess_rope_frequencies(&config->rope, config->head_size, longest, inv_freq);
+        const int64_t rotary = tess_model_config_rotary(config);
+        double scale = tess_rope_frequencies(&config->rope, rotary, longest, inv_freq);
         must(!isnan(scale));
-        for (int64_t i = 0; i < config->head_size / 2; i++)
+        for (int64_t i = 0; i < rotary / 2; i++)
             must(!isnan(inv_freq[i]));
     }
     tess_model_destroy(&model);

@@ -7,10 +7,37 @@
 #include "nn/model.h"
 #include "support/test.h"
 
-static const char *const fixture_names[] = {
-    "llama",     "llama_biases", "llama3",       "llama_dynamic", "llama_dynamic_within",
-    "mistral",   "qwen2",        "qwen2_layers", "qwen3",         "qwen3_layers",
-    "ministral", "gpt2",         "mixtral",      "qwen3_moe"};
+static const char *const fixture_names[] = {"llama",
+                                            "llama_biases",
+                                            "llama3",
+                                            "llama_dynamic",
+                                            "llama_dynamic_within",
+                                            "mistral",
+                                            "qwen2",
+                                            "qwen2_layers",
+                                            "qwen3",
+                                            "qwen3_layers",
+                                            "ministral",
+                                            "gpt2",
+                                            "smollm3",
+                                            "ministral3",
+                                            "phi3",
+                                            "phi4",
+                                            "olmo2",
+                                            "olmo3",
+                                            "starcoder2",
+                                            "stablelm",
+                                            "granite",
+                                            "gemma",
+                                            "gemma3",
+                                            "glm",
+                                            "glm4",
+                                            "exaone4",
+                                            "gemma2",
+                                            "cohere2",
+                                            "stablelm_parallel",
+                                            "mixtral",
+                                            "qwen3_moe"};
 enum { N_FIXTURES = sizeof(fixture_names) / sizeof(fixture_names[0]) };
 
 static const char *const kernel_levels[] = {"ref", "avx2", "avx512", "avx512_bf16", "amx"};
@@ -34,7 +61,8 @@ static inline void test_free(void *block)
     tess_mem_free(test_mem(), block);
 }
 
-/* The script's weights(): uniform in [-1/2, 1/2); norms around 1 and biases half as wide. */
+/* The script's weights(): uniform in [-1/2, 1/2); norms around 1 (or 0, if they multiply by 1 + w) and biases half as
+ * wide. */
 static inline void fixture_weight(const tess_param *param, float *dst)
 {
     uint64_t h = 0xcbf29ce484222325u;
@@ -49,7 +77,7 @@ static inline void fixture_weight(const tess_param *param, float *dst)
         z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
         z ^= z >> 31;
         float u = (float)(z >> 40) * 0x1p-24f - 0.5f;
-        dst[i] = matrix ? u : weight ? u * 0.5f + 1 : u * 0.5f;
+        dst[i] = matrix ? u : weight && param->init == TESS_INIT_ONE ? u * 0.5f + 1 : u * 0.5f;
     }
 }
 

@@ -1,7 +1,5 @@
 /* Reading and writing config.json, and what is refused. */
-#include "base/text/json.h"
-#include "nn/model.h"
-#include "support/test.h"
+#include "fixture.h"
 
 static tess_status parse(const char *text, tess_model_config *config)
 {
@@ -176,6 +174,60 @@ static void written_configs_read_back_the_same(void)
     }
 }
 
+static void configs_of_all_families_read_back_the_same(void)
+{
+    for (int i = 0; i < N_FIXTURES; i++) {
+        tess_model_config config, again;
+        json_t *json;
+        EXPECT_OK(tess_model_config_load(fixture_file(fixture_names[i], "config.json"), &config));
+        EXPECT_OK(tess_model_config_to_json(&config, TESS_BF16, &json));
+        EXPECT_OK(tess_model_config_parse(json, "again", &again));
+        json_decref(json);
+        if (memcmp(&again, &config, sizeof(config)) != 0)
+            test_fail(__FILE__, __LINE__, "%s: the config that was written reads back as another one",
+                      fixture_names[i]);
+    }
+}
+
+/* Values that differ between families if config.json does not state them. A layer is W with the window, F without; a
+ * small letter means that it is not rotated. */
+static void absent_keys_are_those_of_the_family(void)
+{
+    static const struct {
+        const char *type, *layers;
+        double theta, local_theta, partial;
+        bool tied;
+    } rows[] = {
+        {"llama", "FFFFFF", 1e4, 0, 0, false},        {"mistral", "WWWWWW", 1e4, 0, 0, false},
+        {"smollm3", "FFFfFF", 2e6, 0, 0, true},       {"granite", "FFFFFF", 1e4, 0, 0, false},
+        {"ministral3", "FFFFFF", 1e6, 0, 0, false},   {"phi3", "FFFFFF", 1e4, 0, 0, false},
+        {"olmo2", "FFFFFF", 1e4, 0, 0, false},        {"olmo3", "WWWFWW", 5e5, 5e5, 0, false},
+        {"starcoder2", "FFFFFF", 1e4, 0, 0, true},    {"stablelm", "FFFFFF", 1e4, 0, 0.25, false},
+        {"gemma", "FFFFFF", 1e4, 0, 0, true},         {"gemma2", "WFWFWF", 1e4, 0, 0, true},
+        {"gemma3_text", "WWWWWF", 1e6, 1e4, 0, true}, {"glm", "FFFFFF", 1e4, 0, 0.5, false},
+        {"glm4", "FFFFFF", 1e4, 0, 0.5, false},       {"exaone4", "WWWfWW", 1e4, 0, 0, false},
+        {"cohere2", "WWWfWW", 1e4, 0, 0, true},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char text[512], layers[7] = {0};
+        tess_model_config c;
+        snprintf(text, sizeof(text),
+                 "{\"model_type\":\"%s\",\"vocab_size\":97,\"hidden_size\":32,\"intermediate_size\":40,"
+                 "\"num_hidden_layers\":6,\"num_attention_heads\":4,\"num_key_value_heads\":2}",
+                 rows[i].type);
+        EXPECT_OK(parse(text, &c));
+        for (int l = 0; l < 6; l++)
+            layers[l] = (char)((tess_model_config_window(&c, l) > 0 ? 'W' : 'F') +
+                               (c.layers[l] & TESS_LAYER_NO_ROPE ? 'a' - 'A' : 0));
+        EXPECT_TEXT(layers, rows[i].layers);
+        EXPECT(c.rope.theta == rows[i].theta && c.local_theta == rows[i].local_theta);
+        EXPECT(c.rope.partial == rows[i].partial && c.tied == rows[i].tied);
+        EXPECT(count(&c) > 0);
+    }
+    tess_model_config c; /* a name that Gemma's first files have for the same function */
+    EXPECT_OK(parse("{\"model_type\":\"gemma\"," SMALL ",\"num_key_value_heads\":2,\"hidden_act\":\"gelu\"}", &c));
+}
+
 /* HF's number of labels, by whichever key says it; written so that both say it. */
 static void heads_of_few_outputs_are_read_and_written(void)
 {
@@ -315,6 +367,33 @@ static void bad_settings_are_named(void)
         {"{\"model_type\":\"qwen2\"," SMALL ",\"num_key_value_heads\":1,\"layer_types\":"
          "[\"sliding_attention\",\"full_attention\",\"full_attention\"]}",
          TESS_E_FORMAT, "no sliding_window in use"},
+        {"{\"model_type\":\"gpt_neox\"}", TESS_E_UNSUPPORTED, "'gpt_neox'; supported: llama"},
+        {"{\"model_type\":\"gpt_neox\"}", TESS_E_UNSUPPORTED, "glm4, exaone4, gemma2, cohere2"},
+        {"{\"model_type\":\"smollm3\"," SMALL ",\"num_key_value_heads\":2,\"no_rope_layers\":[1,0]}", TESS_E_FORMAT,
+         "'no_rope_layers' must list 0 or 1 for each of the 3 layers"},
+        {"{\"model_type\":\"smollm3\"," SMALL ",\"num_key_value_heads\":2,\"no_rope_layers\":[1,0,2]}", TESS_E_FORMAT,
+         "no_rope_layers[2] is neither 0 nor 1"},
+        {"{\"model_type\":\"smollm3\"," SMALL ",\"num_key_value_heads\":2,\"no_rope_layer_interval\":0}", TESS_E_FORMAT,
+         "no_rope_layer_interval is 0"},
+        {"{\"model_type\":\"granite\"," SMALL ",\"logits_scaling\":0}", TESS_E_INVALID, "'logits_scaling' is 0"},
+        {"{\"model_type\":\"gemma\"," SMALL ",\"num_key_value_heads\":2,\"use_bidirectional_attention\":true}",
+         TESS_E_UNSUPPORTED, "use_bidirectional_attention is true; supported: false"},
+        {"{\"model_type\":\"stablelm\"," SMALL ",\"num_key_value_heads\":2,\"qk_layernorm\":true}", TESS_E_UNSUPPORTED,
+         "qk_layernorm is true; supported: false"},
+        {"{\"model_type\":\"phi3\"," SMALL ",\"rope_scaling\":{\"type\":\"longrope\",\"long_factor\":[1,2]}}",
+         TESS_E_FORMAT, "rope_scaling.short_factor must list 1 to 256 numbers"},
+        {"{\"model_type\":\"phi3\"," SMALL ",\"rope_scaling\":{\"type\":\"longrope\",\"long_factor\":[1,2],"
+         "\"short_factor\":[1,2]}}",
+         TESS_E_INVALID, "longrope lists 2 factors; 6 channels are rotated in pairs"},
+        {"{\"model_type\":\"phi3\"," SMALL ",\"partial_rotary_factor\":0.5}", TESS_E_INVALID,
+         "partial_rotary_factor rotates 3 channels"},
+        {"{\"model_type\":\"phi3\"," SMALL ",\"partial_rotary_factor\":2}", TESS_E_FORMAT,
+         "partial_rotary_factor is 2; it must be in (0, 1]"},
+        {"{\"model_type\":\"gemma3_text\"," SMALL ",\"num_key_value_heads\":2,\"rope_parameters\":"
+         "{\"sliding_attention\":{\"rope_type\":\"linear\",\"factor\":2}}}",
+         TESS_E_UNSUPPORTED, "rope_parameters.sliding_attention scales positions"},
+        {"{\"model_type\":\"cohere2\"," SMALL ",\"sliding_window_pattern\":0}", TESS_E_INVALID,
+         "sliding_window_pattern is 0"},
         {"{\"model_type\":\"gpt2\",\"activation_function\":\"relu\"}", TESS_E_UNSUPPORTED,
          "activation_function is 'relu'"},
         {"{\"model_type\":\"gpt2\",\"scale_attn_weights\":false}", TESS_E_UNSUPPORTED, "scale_attn_weights is false"},
@@ -403,6 +482,8 @@ static const test_case cases[] = {
     CASE(absent_keys_mean_what_transformers_assumes),
     CASE(old_and_new_rope_keys_mean_the_same),
     CASE(written_configs_read_back_the_same),
+    CASE(configs_of_all_families_read_back_the_same),
+    CASE(absent_keys_are_those_of_the_family),
     CASE(layers_slide_where_layer_types_says_so),
     CASE(bad_settings_are_named),
     CASE(the_position_limit_is_the_stated_one_or_the_models),

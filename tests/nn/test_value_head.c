@@ -100,6 +100,7 @@ static void values_are_the_bits_of_a_column_of_logits(void)
         fixture_open(&f, fixture_names[i / 2]);
         tess_model_config config = of_one_output(&f.config), untied = f.config;
         untied.tied = false;
+        untied.factors.logits_divisor = untied.factors.logits = untied.factors.logit_cap = 0; /* not of values */
         rig_open(&one, &config, i % 2 == 0 ? TESS_F32 : TESS_BF16, NULL, 2);
         rig_open(&all, &untied, one.dtype, NULL, 1);
         EXPECT_INT(one.n_params, all.n_params);

@@ -1,6 +1,4 @@
 /* The parts of attention around the kernel: the layout of q, k and v in memory, and their norms and rotation. */
-#include <math.h>
-
 #include "nn/layers/layers.h"
 #include "nn/layers/transformer_layer.h"
 
@@ -43,8 +41,6 @@ tess_status tess_qkv_backward(const tess_layer_call *c, const void *y, const tes
     tess_linear_grad grads[3];
     for (int i = 0; i < maps.n; i++) {
         TESS_TRY(tess_linear_backward_params(c, &maps.linear[i], y, from[i]));
-        if (maps.linear[i].stored_whole && tess_is_split(c, maps.linear[i].out))
-            TESS_TRY(tess_split_gather_params(c, &maps.linear[i]));
         grads[i] = (tess_linear_grad){&maps.linear[i], from[i]};
     }
     return dy == NULL ? TESS_OK : tess_linear_backward_inputs(c, grads, maps.n, c->fusing, dy);
@@ -58,34 +54,46 @@ bool tess_qkv_trains(const tess_layer_call *c)
 }
 
 /* ---- Norms and rotation of heads ---- */
+static tess_status rotate_heads(const tess_layer_call *c, tess_rope_table table, int64_t n_heads, int64_t stride,
+                                void *x, bool inverse)
+{
+    const tess_attention_params *p = c->own;
+    return c->kernels->rope(c->stream, &(tess_rope_args){.x = x,
+                                                         .stride = stride,
+                                                         .pos = c->inputs[TESS_INPUT_POSITIONS],
+                                                         .cos_table = c->ropes[table].cos_table,
+                                                         .sin_table = c->ropes[table].sin_table,
+                                                         .T = c->T,
+                                                         .n_heads = n_heads,
+                                                         .D = p->head_size,
+                                                         .R = p->rotary,
+                                                         .inverse = inverse,
+                                                         .interleaved = p->interleaved,
+                                                         .dtype = c->dtype});
+}
+
 static tess_status rotate(const tess_layer_call *c, void *q, void *k, bool inverse)
 {
     const tess_attention_params *p = c->own;
     tess_head_strides stride = tess_head_strides_of(p);
-    if (!p->rope)
+    if (p->q_rope == TESS_ROPE_NONE)
         return TESS_OK;
-    tess_rope_args args = {.x = q,
-                           .stride = stride.q,
-                           .pos = c->inputs[TESS_INPUT_POSITIONS],
-                           .cos_table = c->cos_table,
-                           .sin_table = c->sin_table,
-                           .T = c->T,
-                           .n_heads = p->n_heads,
-                           .D = p->head_size,
-                           .R = p->head_size,
-                           .inverse = inverse,
-                           .dtype = c->dtype};
-    TESS_TRY(c->kernels->rope(c->stream, &args));
-    args.x = k, args.stride = stride.kv, args.n_heads = p->n_kv_heads;
-    return c->kernels->rope(c->stream, &args);
+    TESS_TRY(rotate_heads(c, p->q_rope, p->n_heads, stride.q, q, inverse));
+    return rotate_heads(c, p->k_rope, p->n_kv_heads, stride.kv, k, inverse);
+}
+
+/* How the ranks that share the layer cut the heads of a projection. */
+static tess_cut heads_of(const tess_attention_params *p, const tess_linear *map)
+{
+    return (tess_cut){map->out.size / p->head_size, map->out.unit / p->head_size};
 }
 
 tess_status tess_heads_forward(const tess_layer_call *c, const tess_attention_tensors *t)
 {
     const tess_attention_params *p = c->own;
     if (tess_norms_heads(p)) {
-        TESS_TRY(tess_head_norm_forward(c, &p->q_norm, p->n_heads, t->q_raw, t->q_rstd, t->q));
-        TESS_TRY(tess_head_norm_forward(c, &p->k_norm, p->n_kv_heads, t->k_raw, t->k_rstd, t->k));
+        TESS_TRY(tess_head_norm_forward(c, &p->q_norm, heads_of(p, &p->q), t->q_raw, t->q_rstd, t->q));
+        TESS_TRY(tess_head_norm_forward(c, &p->k_norm, heads_of(p, &p->k), t->k_raw, t->k_rstd, t->k));
     }
     return rotate(c, t->q, t->k, false);
 }
@@ -97,10 +105,8 @@ tess_status tess_heads_backward(const tess_layer_call *c, const tess_attention_t
         TESS_TRY(rotate(c, t->dq, t->dk, true));
     if (!tess_norms_heads(p))
         return TESS_OK;
-    int64_t D = p->head_size;
-    tess_cut q = {p->q.out.size / D, p->q.out.unit / D}, k = {p->k.out.size / D, p->k.out.unit / D};
-    TESS_TRY(tess_head_norm_backward(c, &p->q_norm, q, t->q_raw, t->q_rstd, t->dq, t->q));
-    return tess_head_norm_backward(c, &p->k_norm, k, t->k_raw, t->k_rstd, t->dk, t->k);
+    TESS_TRY(tess_head_norm_backward(c, &p->q_norm, heads_of(p, &p->q), t->q_raw, t->q_rstd, t->dq, t->q));
+    return tess_head_norm_backward(c, &p->k_norm, heads_of(p, &p->k), t->k_raw, t->k_rstd, t->dk, t->k);
 }
 
 /* ---- Attention ---- */
@@ -121,7 +127,8 @@ static tess_attention describe(const tess_layer_call *c, const tess_attention_te
         .n_kv_heads = p->n_kv_heads,
         .head_size = p->head_size,
         .window = p->window,
-        .scale = (float)(1 / sqrt((double)p->head_size)),
+        .scale = p->scale,
+        .soft_cap = p->soft_cap,
         .q = t->q,
         .out = t->out,
         .q_stride = stride.q,

@@ -16,6 +16,22 @@ typedef struct tess_norm_stats {
     float *mean, *rstd; /* (rows); mean for LayerNorm only */
 } tess_norm_stats;
 
+/* The tables of rotary positions. LOCAL: those of layers with a window, if they have their own; QUERY: the main one,
+ * times a factor by position. */
+typedef enum tess_rope_table {
+    TESS_ROPE_NONE,
+    TESS_ROPE_MAIN,
+    TESS_ROPE_LOCAL,
+    TESS_ROPE_QUERY,
+    TESS_N_ROPES
+} tess_rope_table;
+
+/* A branch ends with these steps, before its result is added to the stream. */
+typedef struct tess_branch_end {
+    tess_norm norm; /* weight -1: none */
+    float factor;   /* 0: none */
+} tess_branch_end;
+
 /* The tensors that a part is called with. The executor plans the stream around each part, and work space that all units
  * share; the part's table describes the others. */
 typedef struct tess_tensors {
@@ -25,9 +41,12 @@ typedef struct tess_tensors {
     /* (R, C) the stream's gradient after the part, which backward only reads, and at its input. They may be the same
      * memory, unless the part is `deferred` */
     void *dout, *din;
+    /* (R, C) the gradient to which the part adds its own: dout, or the din of a parallel part after it */
+    const void *dsum;
     void *dy;         /* (R, C) room for the gradient of the norm's output, which the input part of a backward leaves */
     void *y;          /* (T, C) output of the latest norm */
     void *branch;     /* (R, C) what the latest part adds to the stream; in backward work space */
+    bool adds;        /* the part is parallel: `branch` has the result of the part before it */
     bool deferred;    /* the parameters' gradients are computed later, from the tensors kept here */
     unsigned dropped; /* groups (tess_layer_group) whose memory layers share: backward computes them again */
 } tess_tensors;

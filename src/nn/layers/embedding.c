@@ -1,8 +1,18 @@
 /* The embedding, forward and backward. Ranks that share the tables each have some columns. So the look-up and the
  * gradients of the tables need no communication; ranks only exchange rows of the stream. Each of t ranks receives T
  * C (t - 1) / t elements per micro-batch, in forward. */
+#include "device/bf16.h"
 #include "nn/layers/model_ends.h"
 #include "nn/layers/layers.h"
+
+/* The factor that transformers uses: it is a tensor of the compute dtype, except with float32. */
+static float factor_of(const tess_layer_call *c)
+{
+    const tess_embedding_params *p = c->own;
+    float rounded = p->factor;
+    tess_put_float(&rounded, p->rounds ? c->dtype : TESS_F32, 0, p->factor);
+    return tess_get_float(&rounded, p->rounds ? c->dtype : TESS_F32, 0);
+}
 
 static tess_status forward(const tess_layer_call *c, const tess_tensors *t, const void *before, unsigned groups)
 {
@@ -18,6 +28,7 @@ static tess_status forward(const tess_layer_call *c, const tess_tensors *t, cons
                                           .out = out,
                                           .T = c->T,
                                           .C = c->block->width,
+                                          .factor = factor_of(c),
                                           .dtype = c->dtype}));
     if (split)
         TESS_TRY(tess_stream_from_columns(c, p->channels, out, t->in));
@@ -44,6 +55,7 @@ static tess_status backward(const tess_layer_call *c, const tess_tensors *t, boo
                                                                                        .T = c->T,
                                                                                        .C = c->block->width,
                                                                                        .accumulate = tied,
+                                                                                       .factor = factor_of(c),
                                                                                        .dtype = c->dtype}));
     if (tess_wants(c, p->positions))
         TESS_TRY(c->kernels->embedding_backward(c->stream,

@@ -164,20 +164,21 @@ static tess_status experts_forward(const tess_layer_call *c, const tess_tensors 
     const tess_experts_params *p = c->own;
     const tess_experts_tensors *w = t->own;
     const bool again = c->dw != NULL;
+    const void *y = t->y;
     int32_t ends[TESS_MAX_EXPERTS + 1];
 
     /* h2 (R, C) = h + branch;  y = norm(h2), which backward also reads */
     if (groups & TESS_GROUP_RESIDUAL)
-        TESS_TRY(tess_norm_input(c, &p->norm, t, before, w->stats));
+        TESS_TRY(tess_norm_input(c, &p->norm, t, before, w->stats, &y));
     else if (groups & TESS_GROUP_FEED_FORWARD || reads_input(c))
-        TESS_TRY(tess_norm_again(c, &p->norm, t->in, t->y));
+        TESS_TRY(tess_norm_again(c, &p->norm, t, &y));
     if (!(groups & TESS_GROUP_FEED_FORWARD))
         return TESS_OK;
 
     /* The experts of each token;  x (N, C) = y of each sorted row;  out (N, C) = its expert's output */
-    TESS_TRY(route(c, t->y, w));
+    TESS_TRY(route(c, y, w));
     TESS_TRY(fetch_ends(c, w, ends));
-    TESS_TRY(sort_inputs(c, t->y, w));
+    TESS_TRY(sort_inputs(c, y, w));
     for (int64_t e = 0; e < p->n_experts; e++) {
         const expert_rows r = rows_of(c, w, ends, e);
         TESS_TRY(expert_forward(&r));
@@ -226,7 +227,7 @@ static tess_status experts_backward(const tess_layer_call *c, const tess_tensors
     const tess_experts_params *p = c->own;
     const tess_experts_tensors *w = t->own;
     const tess_layer_call router = call_of_router(c);
-    const void *dh3; /* (T, C) */
+    const void *dh3, *y = t->y; /* (T, C) */
     int32_t ends[TESS_MAX_EXPERTS + 1];
     TESS_TRY(fetch_ends(c, w, ends));
 
@@ -248,14 +249,14 @@ static tess_status experts_backward(const tess_layer_call *c, const tess_tensors
     /* The gradients of all weights;  x (N, C) becomes the gradient of each row's input */
     if (reads_input(c)) {
         if (c->block->parts[c->block->n_parts - 1].own != p) /* a later part has overwritten what forward left in y */
-            TESS_TRY(tess_norm_again(c, &p->norm, t->in, t->y));
-        TESS_TRY(sort_inputs(c, t->y, w));
+            TESS_TRY(tess_norm_again(c, &p->norm, t, &y));
+        TESS_TRY(sort_inputs(c, y, w));
     }
     for (int64_t e = 0; e < p->n_experts; e++) {
         const expert_rows r = rows_of(c, w, ends, e);
         TESS_TRY(expert_backward(&r, inputs));
     }
-    TESS_TRY(tess_linear_own_backward_params(&router, &p->router, t->y, w->dlogits, false));
+    TESS_TRY(tess_linear_own_backward_params(&router, &p->router, y, w->dlogits, false));
 
     /* dy (R, C) = dlogits Wrouter^T + the sum over each token's experts;  dh2 = dh3 + norm'(dy) at h2 */
     if (inputs) {

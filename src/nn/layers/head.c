@@ -49,7 +49,8 @@ static tess_cut rows_of(const tess_layer_call *part)
 static tess_cross_entropy own_rows(const tess_layer_call *part, const tess_head_tensors *work, int64_t *begin,
                                    int64_t *first, float inv_temperature, float *logprob)
 {
-    int64_t V = head_of(part)->n_out, n;
+    const tess_head_params *p = part->own;
+    int64_t V = p->head.n_out, n;
     tess_own_range(part, rows_of(part), first, &n);
     *begin += *first;
     return (tess_cross_entropy){.n = n,
@@ -58,6 +59,8 @@ static tess_cross_entropy own_rows(const tess_layer_call *part, const tess_head_
                                 .ld = tess_head_row(V),
                                 .targets = part->inputs[TESS_INPUT_TARGETS] + *begin,
                                 .inv_temperature = inv_temperature,
+                                .factor = p->factor,
+                                .soft_cap = p->soft_cap,
                                 .logprob = logprob + *begin,
                                 .dtype = part->dtype};
 }
@@ -108,11 +111,27 @@ static tess_status project(const tess_layer_call *c, const tess_head_tensors *wo
                      (tess_matrix_box){rows, {vocabulary.size, 0}, logits + begin * ld, ld});
 }
 
+/* Applies the factor and the soft cap, as the loss does to its rows. */
+static tess_status show_logits(const tess_layer_call *c, float *logits)
+{
+    const tess_head_params *p = c->own;
+    if (p->factor == 0 && p->soft_cap == 0)
+        return TESS_OK;
+    return c->kernels->scale(c->stream, &(tess_scale_args){.x = logits,
+                                                           .factor = p->factor != 0 ? p->factor : 1,
+                                                           .soft_cap = p->soft_cap,
+                                                           .y = logits,
+                                                           .n = c->T * p->head.n_out,
+                                                           .dtype = TESS_F32});
+}
+
 tess_status tess_head_logits(const tess_layer_call *c, const tess_head_tensors *work, const void *y, float *logits)
 {
     const tess_linear *head = head_of(c);
-    if (!tess_is_split(c, head->in))
-        return tess_linear_own_forward(c, head, y, logits, TESS_F32);
+    if (!tess_is_split(c, head->in)) {
+        TESS_TRY(tess_linear_own_forward(c, head, y, logits, TESS_F32));
+        return show_logits(c, logits);
+    }
     TESS_TRY(gather_weight(c, work));
     for (int64_t begin = 0; begin < c->T;) {
         tess_layer_call part = chunk_of(c, begin);
@@ -120,7 +139,7 @@ tess_status tess_head_logits(const tess_layer_call *c, const tess_head_tensors *
                          logits + begin * head->n_out, head->n_out));
         begin += part.T;
     }
-    return TESS_OK;
+    return show_logits(c, logits);
 }
 
 /* Computes log-probabilities and entropies (NULL: not wanted) of a chunk from its logits. */

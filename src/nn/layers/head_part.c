@@ -10,8 +10,9 @@ static tess_status forward(const tess_layer_call *c, const tess_tensors *t, cons
 {
     const tess_head_params *p = c->own;
     const tess_head_tensors *work = t->own;
-    TESS_TRY(tess_norm_input(c, &p->norm, t, before, work->stats));
-    tess_layer_show(c, "final norm", tess_own_part(c, t->y), c->block->hidden_size);
+    const void *y;
+    TESS_TRY(tess_norm_input(c, &p->norm, t, before, work->stats, &y));
+    tess_layer_show(c, "final norm", tess_own_part(c, y), c->block->hidden_size);
     return TESS_OK;
 }
 

@@ -27,6 +27,11 @@ typedef struct tess_split_work {
     float *partial; /* (T, C), then (degree, rows, C), if ranks exchange partial sums; else NULL */
 } tess_split_work;
 
+/* Factors of a rotation, (longest sequence, R/2) each. */
+typedef struct tess_rope_factors {
+    float *cos_table, *sin_table;
+} tess_rope_factors;
+
 /* Work space of maps with adapters. All members are NULL if there are none. */
 typedef struct tess_low_rank_work {
     void *low;  /* (T, rank) z or dz (low_rank.c) */
@@ -54,7 +59,7 @@ struct tess_layer_call {
     float *graded;            /* (4, T) host memory: a token loss's two inputs and two results */
     int32_t *const *inputs;   /* (TESS_N_INPUTS) (T) each, in device memory */
     int unit;
-    const float *cos_table, *sin_table; /* (longest sequence, D/2) factors of the rotation */
+    const tess_rope_factors *ropes; /* (TESS_N_ROPES) factors of rotations; those that no layer uses are NULL */
     const tess_watch *watch;
     const tess_points *points; /* exchanges between ranks; degree 1: none */
     tess_split_work split;
@@ -153,6 +158,12 @@ tess_status tess_linear_backward_params(const tess_layer_call *call, const tess_
 /* dx = dy W^T. */
 tess_status tess_linear_backward_input(const tess_layer_call *call, const tess_linear *linear, const void *dy,
                                        void *dx);
+/* The first output of a view: its place in the bias. */
+static inline int64_t tess_linear_first(const tess_linear *linear)
+{
+    return linear->in_out || linear->offset == 0 ? linear->offset : linear->offset / linear->ld;
+}
+
 /* Elements between rows of y and dy. */
 static inline int64_t tess_linear_row(const tess_linear *linear)
 {
@@ -256,27 +267,39 @@ tess_status tess_stream_norm_params(const tess_layer_call *call, const tess_norm
                                     tess_norm_stats stats, const void *dy);
 
 /* ---- Norms over C channels (rows contiguous) ---- */
-/* h = x + residual (R, C), y (T, C) = norm(h), as the kernels define it. residual, h and the members of stats may be
+/* h = x + residual, y = norm(h), (R, C) each, as the kernels define it. residual, h and the members of stats may be
  * NULL. */
-tess_status tess_norm_forward(const tess_layer_call *call, const tess_norm *norm, const void *x, const void *residual,
-                              void *h, void *y, tess_norm_stats stats);
-/* The first line of a part: in (R, C) = before + branch, unless it is ready (`before` NULL); y (T, C) = norm(in). */
+tess_status tess_norm_rows(const tess_layer_call *call, const tess_norm *norm, const void *x, const void *residual,
+                           void *h, void *y, tess_norm_stats stats);
+/* The first line of a part: in (R, C) = before + branch, unless it is ready (`before` NULL); y (T, C) = norm(in), or
+ * `in` itself if the part has no norm. *y is the tensors' y or, without a norm, perhaps their `in`. */
 tess_status tess_norm_input(const tess_layer_call *call, const tess_norm *norm, const tess_tensors *tensors,
-                            const void *before, tess_norm_stats stats);
-/* dh = dresidual + norm'(dy), (R, C) each. */
+                            const void *before, tess_norm_stats stats, const void **y);
+/* dh = dresidual + norm'(dy), (R, C) each; without a norm, dh = dresidual + dy, or nothing if there is no dresidual. */
 tess_status tess_norm_backward(const tess_layer_call *call, const tess_norm *norm, const void *h, tess_norm_stats stats,
                                const void *dy, const void *dresidual, void *dh);
-/* Computes y = norm(h) again, as in forward, without saving statistics. */
-tess_status tess_norm_again(const tess_layer_call *call, const tess_norm *norm, const void *h, void *y);
+/* Computes y = norm(in) again, as in forward, without saving statistics. */
+tess_status tess_norm_again(const tess_layer_call *call, const tess_norm *norm, const tess_tensors *tensors,
+                            const void **y);
 bool tess_norm_trains(const tess_layer_call *call, const tess_norm *norm);
 
+/* ---- The end of a branch ---- */
+/* branch (R, C) = factor * norm(raw), each if there is one. Without a norm, the caller has computed raw in `branch`.
+ * stats: those of the norm */
+tess_status tess_branch_finish(const tess_layer_call *call, const tess_branch_end *end, const tess_tensors *tensors,
+                               void *raw, tess_norm_stats stats);
+/* Computes the gradient (T, C) of `raw` from the stream's, and the gradients of the norm's parameters. It may be in
+ * `branch` or in dout, and is valid until one of them is written. */
+tess_status tess_branch_gradient(const tess_layer_call *call, const tess_branch_end *end, const tess_tensors *tensors,
+                                 const void *raw, tess_norm_stats stats, const void **gradient);
+
 /* ---- Rotary positions ---- */
-/* Writes cos and sin (length, D/2) as transformers computes them for this config and a text of `limit` tokens.
- * Dynamic scaling depends on `limit`: it is the model's position limit for every row, so that rows do not depend on
- * batch and request. */
-void tess_rope_tables(const tess_rope_config *rope, int64_t head_size, int64_t limit, int64_t length, float *cos_table,
+/* Writes cos and sin (length, R/2) of R rotated channels as transformers computes them for this config and a text of
+ * the model's largest length. Dynamic scaling and longrope depend on that length and not on the batch, so that rows do
+ * not depend on batch and request. */
+void tess_rope_tables(const tess_model_config *config, tess_rope_table table, int64_t length, float *cos_table,
                       float *sin_table);
-/* Writes inv_freq (D/2). Returns the factor by which cos and sin are scaled. */
-double tess_rope_frequencies(const tess_rope_config *rope, int64_t head_size, int64_t limit, float *inv_freq);
+/* Writes inv_freq (rotary/2) for a text of `limit` tokens. Returns the factor by which cos and sin are scaled. */
+double tess_rope_frequencies(const tess_rope_config *rope, int64_t rotary, int64_t limit, float *inv_freq);
 
 #endif

@@ -1,5 +1,5 @@
 /* Chooses how a linear map's products are computed: with the ranks that share the map, with an adapter, or alone. Does
- * the same for the gradients of a norm of heads. */
+ * the same for norms of heads. */
 #include "nn/layers/layers.h"
 #include "nn/layers/transformer_layer.h"
 
@@ -39,6 +39,8 @@ tess_status tess_linear_backward_params(const tess_layer_call *c, const tess_lin
                                         const void *dy)
 {
     TESS_TRY(tess_linear_own_backward_params(c, linear, x, dy, false));
+    if (linear->stored_whole && tess_is_split(c, linear->out))
+        TESS_TRY(tess_split_gather_params(c, linear));
     return linear->adapter.rank > 0 ? tess_low_rank_backward_params(c, linear, x, dy) : TESS_OK;
 }
 
@@ -56,12 +58,31 @@ tess_status tess_linear_act_backward(const tess_layer_call *c, const tess_linear
                                     : tess_linear_own_act_backward(c, linear, dy, gate, up, act, fusing);
 }
 
+/* A row of a norm of heads: the channels of one head, or of all heads of a token. */
+static int64_t rows_of(const tess_layer_call *c, tess_cut heads, int64_t *width)
+{
+    const tess_attention_params *p = c->own;
+    int64_t begin, n;
+    tess_own_range(c, heads, &begin, &n);
+    *width = p->wide_norms ? n * p->head_size : p->head_size;
+    return p->wide_norms ? c->T : c->T * n;
+}
+
+tess_status tess_head_norm_forward(const tess_layer_call *c, const tess_norm *norm, tess_cut heads, const void *x,
+                                   float *rstd, void *y)
+{
+    const tess_attention_params *p = c->own;
+    int64_t width, n = rows_of(c, heads, &width);
+    return tess_is_split(c, heads) && p->wide_norms ? tess_split_head_norm_forward(c, norm, heads, x, rstd, y)
+                                                    : tess_head_norm_own_forward(c, norm, n, width, x, rstd, y);
+}
+
 tess_status tess_head_norm_backward(const tess_layer_call *c, const tess_norm *norm, tess_cut heads, const void *x,
                                     const float *rstd, const void *dy, void *dx)
 {
-    int64_t begin, n_heads;
-    if (tess_is_split(c, heads) && tess_wants(c, norm->weight))
+    const tess_attention_params *p = c->own;
+    int64_t width, n = rows_of(c, heads, &width);
+    if (tess_is_split(c, heads) && (p->wide_norms || tess_wants(c, norm->weight)))
         return tess_split_head_norm_backward(c, norm, heads, x, rstd, dy, dx);
-    tess_own_range(c, heads, &begin, &n_heads);
-    return tess_head_norm_own_backward(c, norm, c->T * n_heads, x, rstd, dy, dx);
+    return tess_head_norm_own_backward(c, norm, n, width, x, rstd, dy, dx);
 }

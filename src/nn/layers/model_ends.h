@@ -8,6 +8,8 @@ typedef struct tess_embedding_params {
     int positions;     /* index of the table of positions; -1: none */
     tess_cut channels; /* how the ranks that share the tables cut their columns */
     bool tied;         /* the head multiplies by the block's table, too */
+    float factor;      /* factor of the table's rows; 0: none */
+    bool rounds;       /* the factor is rounded to the compute dtype */
 } tess_embedding_params;
 
 typedef struct tess_head_params {
@@ -15,6 +17,7 @@ typedef struct tess_head_params {
     tess_linear head; /* the map to logits, of this block or, if tied, of the embedding */
     /* the map to the value of a row; equals `head` if the model is no language model; weight -1: no value head */
     tess_linear value;
+    float factor, soft_cap; /* factor and soft cap of logits (tess_cross_entropy); 0: none */
 } tess_head_params;
 
 typedef struct tess_head_tensors {

@@ -65,9 +65,22 @@ static double yarn(const tess_rope_config *rope, int64_t head_size, float *inv_f
     return yarn_mscale(rope->factor, 1);
 }
 
+/* The factors depend on the model's largest length, and not on the text's length as in transformers. */
+static double longrope(const tess_rope_config *rope, int64_t rotary, int64_t limit, float *inv_freq)
+{
+    const double *factors = limit > rope->original_max_position ? rope->long_factor : rope->short_factor;
+    for (int64_t i = 0; i < rotary / 2; i++)
+        inv_freq[i] = 1 / ((float)factors[i] * power(rope->theta, i, rotary));
+    if (rope->attention_factor != 0)
+        return rope->attention_factor;
+    return rope->factor <= 1 ? 1 : sqrt(1 + log(rope->factor) / log((double)rope->original_max_position));
+}
+
 double tess_rope_frequencies(const tess_rope_config *rope, int64_t head_size, int64_t limit, float *inv_freq)
 {
     double base = rope->theta;
+    if (rope->kind == TESS_ROPE_LONGROPE)
+        return longrope(rope, head_size, limit, inv_freq);
     if (rope->kind == TESS_ROPE_YARN)
         return yarn(rope, head_size, inv_freq);
     if (rope->kind == TESS_ROPE_DYNAMIC && limit > rope->original_max_position && head_size > 2) {
@@ -84,18 +97,29 @@ double tess_rope_frequencies(const tess_rope_config *rope, int64_t head_size, in
     return 1;
 }
 
-void tess_rope_tables(const tess_rope_config *rope, int64_t head_size, int64_t limit, int64_t length, float *cos_table,
+/* The factor of queries at a position. */
+static float query_factor(const tess_rope_config *rope, int64_t position)
+{
+    const double turns = floor((double)position / (double)rope->original_max_position);
+    return (float)(1 + rope->query_beta * log(1 + turns));
+}
+
+void tess_rope_tables(const tess_model_config *config, tess_rope_table table, int64_t length, float *cos_table,
                       float *sin_table)
 {
-    int64_t half = head_size / 2;
+    const tess_rope_config local = {.kind = TESS_ROPE_DEFAULT, .theta = config->local_theta};
+    const tess_rope_config *rope = table == TESS_ROPE_LOCAL ? &local : &config->rope;
+    const int64_t rotary = tess_model_config_rotary(config), half = rotary / 2;
     if (length <= 0)
         return;
     float *inv_freq = sin_table; /* temporary use of row 0, which is written last */
-    float scale = (float)tess_rope_frequencies(rope, head_size, limit, inv_freq);
-    for (int64_t position = length - 1; position >= 0; position--)
+    float scale = (float)tess_rope_frequencies(rope, rotary, tess_model_config_max_length(config), inv_freq);
+    for (int64_t position = length - 1; position >= 0; position--) {
+        const float factor = table == TESS_ROPE_QUERY ? scale * query_factor(rope, position) : scale;
         for (int64_t i = 0; i < half; i++) {
             float angle = (float)position * inv_freq[i];
-            cos_table[position * half + i] = (float)cos(angle) * scale;
-            sin_table[position * half + i] = (float)sin(angle) * scale;
+            cos_table[position * half + i] = (float)cos(angle) * factor;
+            sin_table[position * half + i] = (float)sin(angle) * factor;
         }
+    }
 }

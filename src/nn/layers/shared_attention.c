@@ -8,8 +8,6 @@
  *
  * Each of t ranks receives (t - 1) / t of: 2 T G D elements in forward; T (3 H + 2 G) D elements and T H floats in
  * backward; and 2 T D elements for each of its key heads. */
-#include <math.h>
-
 #include "nn/layers/layers.h"
 #include "nn/layers/transformer_layer.h"
 
@@ -68,7 +66,8 @@ static tess_attention describe(const tess_layer_call *c, const heads *h)
                             .n_kv_heads = h->G,
                             .head_size = h->D,
                             .window = p->window,
-                            .scale = (float)(1 / sqrt((double)h->D)),
+                            .scale = p->scale,
+                            .soft_cap = p->soft_cap,
                             .q_stride = h->H * h->D,
                             .out_stride = h->H * h->D,
                             .k_stride = h->G * h->D,

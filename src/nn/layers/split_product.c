@@ -79,7 +79,7 @@ static tess_status find_weight(const tess_layer_call *c, const split_share *s, s
 static tess_status product(const tess_layer_call *c, const split_share *s, const split_term *terms, int n_terms,
                            int64_t width, const void *bias, void *fusing, void *y, tess_dtype y_dtype)
 {
-    bool whole = terms[0].linear->stored_whole;
+    bool whole = terms[0].linear->joined;
     tess_gemm_fused f = {.work = fusing, .n_terms = whole ? 0 : n_terms - 1};
     for (int i = 0; i <= f.n_terms; i++) {
         tess_gemm g = {.m = s->m,
@@ -163,11 +163,39 @@ tess_status tess_split_backward_inputs(const tess_layer_call *c, const tess_line
 
 tess_status tess_split_gather_params(const tess_layer_call *c, const tess_linear *l)
 {
+    const int64_t row = l->in_out ? 1 : l->n_in; /* elements of the matrix for each output, in a row of it */
+    const tess_cut part = {l->out.size * row, l->out.unit * row};
     if (tess_wants(c, l->bias))
-        TESS_TRY(tess_split_gather_gradient(c, l->out, c->dw[l->bias] + l->offset, 1, l->out.size));
+        TESS_TRY(tess_split_gather_gradient(c, l->out, c->dw[l->bias] + tess_linear_first(l), 1, l->out.size));
     if (!tess_wants(c, l->weight))
         return TESS_OK;
-    return tess_split_gather_gradient(c, l->out, c->dw[l->weight] + l->offset, l->n_in, l->ld);
+    return tess_split_gather_gradient(c, part, c->dw[l->weight] + l->offset, l->in_out ? l->n_in : 1,
+                                      l->in_out ? l->ld : part.size);
+}
+
+/* Rows of a norm of heads on one rank that has all of them. */
+typedef struct whole_rows {
+    tess_cut channels;
+    int64_t n, width; /* n rows of `width` channels */
+} whole_rows;
+
+static whole_rows all_rows(const tess_layer_call *c, tess_cut heads)
+{
+    const tess_attention_params *p = c->own;
+    const int64_t D = p->head_size, all = heads.size * D;
+    return (whole_rows){
+        {all, heads.unit * D}, p->wide_norms ? c->T : c->T * heads.size, p->wide_norms ? all : p->head_size};
+}
+
+/* The statistics of a row over all heads need all of it, so every rank computes whole rows. */
+tess_status tess_split_head_norm_forward(const tess_layer_call *c, const tess_norm *norm, tess_cut heads, const void *x,
+                                         float *rstd, void *y)
+{
+    const whole_rows rows = all_rows(c, heads);
+    void *all_x = c->split.operands, *all_y = tess_at(c, all_x, c->T * rows.channels.size);
+    TESS_TRY(tess_split_gather(c, rows.channels, tess_dtype_size(c->dtype), x, all_x, rows.channels.size));
+    TESS_TRY(tess_head_norm_own_forward(c, norm, rows.n, rows.width, all_x, rstd, all_y));
+    return tess_split_own(c, rows.channels, all_y, y);
 }
 
 /* The sum over (token, head) runs over the heads of each token, so it cannot be split by heads: every rank computes
@@ -175,15 +203,17 @@ tess_status tess_split_gather_params(const tess_layer_call *c, const tess_linear
 tess_status tess_split_head_norm_backward(const tess_layer_call *c, const tess_norm *norm, tess_cut heads,
                                           const void *x, const float *rstd, const void *dy, void *dx)
 {
-    const tess_attention_params *p = c->own;
-    int64_t D = p->head_size, width = heads.size * D;
+    const whole_rows rows = all_rows(c, heads);
+    const int64_t width = rows.channels.size;
     size_t element = tess_dtype_size(c->dtype);
-    tess_cut channels = {width, heads.unit * D};
     void *all_x = c->split.operands, *all_dy = tess_at(c, all_x, c->T * width),
          *all_dx = tess_at(c, all_dy, c->T * width);
-    TESS_TRY(tess_split_gather(c, channels, element, x, all_x, width));
-    TESS_TRY(tess_split_gather(c, channels, element, dy, all_dy, width));
-    TESS_TRY(tess_split_gather(c, heads, sizeof(float), rstd, c->split.rstd, heads.size));
-    TESS_TRY(tess_head_norm_own_backward(c, norm, c->T * heads.size, all_x, c->split.rstd, all_dy, all_dx));
-    return tess_split_own(c, channels, all_dx, dx);
+    TESS_TRY(tess_split_gather(c, rows.channels, element, x, all_x, width));
+    TESS_TRY(tess_split_gather(c, rows.channels, element, dy, all_dy, width));
+    if (rows.width != width) {
+        TESS_TRY(tess_split_gather(c, heads, sizeof(float), rstd, c->split.rstd, heads.size));
+        rstd = c->split.rstd;
+    }
+    TESS_TRY(tess_head_norm_own_backward(c, norm, rows.n, rows.width, all_x, rstd, all_dy, all_dx));
+    return tess_split_own(c, rows.channels, all_dx, dx);
 }

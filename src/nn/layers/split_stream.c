@@ -67,6 +67,7 @@ tess_status tess_stream_norm_params(const tess_layer_call *c, const tess_norm *n
                                       .db = db != NULL ? db + begin : NULL,
                                       .T = c->T,
                                       .C = n,
+                                      .one_plus_w = c->block->one_plus,
                                       .dtype = c->dtype};
     if (n > 0)
         TESS_TRY(c->block->layer_norm ? c->kernels->layernorm_backward(c->stream, &args)

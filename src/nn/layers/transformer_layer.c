@@ -1,11 +1,12 @@
 /* A transformer layer and its backward pass: two parts, attention and feed-forward. All families run this code.
  *
- *     h2 = h  + attention(rope(norm(norm(h) Wq)), rope(norm(norm(h) Wk)), norm(h) Wv) Wo
- *     h3 = h2 + (silu(norm(h2) Wgate) * norm(h2) Wup) Wdown
+ *     h2 = h  + end(attention(rope(norm(norm(h) Wq)), rope(norm(norm(h) Wk)), norm(h) Wv) Wo)
+ *     h3 = h2 + end((silu(norm(h2) Wgate) * norm(h2) Wup) Wdown)
  *
- * Families omit some terms: norms of q and k (all but Qwen3), biases, and in GPT-2 rotary positions and the gate.
- * GPT-2's activation is a GELU and its norms are LayerNorm. Shapes use the letters of layers.h: if ranks share the
- * stream, each has R of its T rows. */
+ * If the feed-forward is parallel, h3 = h + both branches, and it reads norm(h). The end of a branch is a norm, a
+ * factor, both or nothing. Families omit other terms: norms at the begin of a branch or of q and k, biases, rotary
+ * positions and the gate. Norms may be LayerNorm, and the activation a GELU. Shapes use the letters of layers.h: if
+ * ranks share the stream, each has R of its T rows. */
 #include "nn/layers/transformer_layer.h"
 
 #include "nn/layers/experts.h"
@@ -25,6 +26,8 @@ static tess_status attention_forward(const tess_layer_call *c, const tess_tensor
 {
     const tess_attention_params *p = c->own;
     const tess_attention_tensors *w = t->own;
+    void *raw = p->end.norm.weight >= 0 ? w->raw : t->branch;
+    const void *y;
     /* Norms of q and k write attention's q and k to work space, which has been reused. So they run again with attention
      * only; backward computes them itself. */
     unsigned rotates = tess_norms_heads(p) ? TESS_GROUP_ATTENTION : TESS_GROUP_ATTENTION_INPUTS;
@@ -32,19 +35,29 @@ static tess_status attention_forward(const tess_layer_call *c, const tess_tensor
     /* h (R, C) = the stream that the layer before left;  y = norm(h) */
     /* q (T, H, D), k (T, G, D), v (T, G, D) = y Wq, y Wk, y Wv;  q = rope(norm(q));  k = rope(norm(k)) */
     if (groups & TESS_GROUP_ATTENTION_INPUTS) {
-        TESS_TRY(tess_norm_input(c, &p->norm, t, before, w->stats));
-        TESS_TRY(tess_qkv_forward(c, t->y, w));
+        TESS_TRY(tess_norm_input(c, &p->norm, t, before, w->stats, &y));
+        TESS_TRY(tess_qkv_forward(c, y, w));
     }
     if (groups & rotates)
         TESS_TRY(tess_heads_forward(c, w));
 
-    /* out (T, H, D) = softmax(q k^T / sqrt(D)) v, causal, each sequence by itself;  branch = out Wo */
+    /* out (T, H, D) = softmax(scale q k^T) v, causal, each sequence by itself;  branch = end(out Wo) */
     if (groups & TESS_GROUP_ATTENTION)
         TESS_TRY(tess_attention_forward(c, w));
-    if (groups & TESS_GROUP_RESIDUAL)
-        TESS_TRY(tess_linear_forward(c, &p->o, w->out, t->branch));
+    if (groups & TESS_GROUP_RESIDUAL && !(p->lends_norm && c->dw != NULL)) { /* a parallel part reads no sum */
+        TESS_TRY(tess_linear_forward(c, &p->o, w->out, raw));
+        TESS_TRY(tess_branch_finish(c, &p->end, t, raw, w->raw_stats));
+    }
     show_branch(c, "attention output", t);
     return TESS_OK;
+}
+
+/* branch (R, C) = branch + raw, of a parallel part. */
+static tess_status add_to_branch(const tess_layer_call *c, const tess_tensors *t, const void *raw)
+{
+    int64_t begin, n = tess_own_rows(c, &begin) * c->block->hidden_size;
+    return c->kernels->add(c->stream,
+                           &(tess_add_args){.a = raw, .b = t->branch, .y = t->branch, .n = n, .dtype = c->dtype});
 }
 
 static tess_status feed_forward_forward(const tess_layer_call *c, const tess_tensors *t, const void *before,
@@ -52,24 +65,30 @@ static tess_status feed_forward_forward(const tess_layer_call *c, const tess_ten
 {
     const tess_feed_forward_params *p = c->own;
     const tess_feed_forward_tensors *w = t->own;
-    bool gated = p->gate.weight >= 0, again = c->dw != NULL;
+    bool gated = p->gate.weight >= 0, normed = p->end.norm.weight >= 0, again = c->dw != NULL;
+    void *raw = normed ? w->raw : t->adds ? t->y : t->branch;
+    const void *y = t->y;
 
     /* h2 (R, C) = h + branch;  y = norm(h2), which backward also reads */
-    if (groups & TESS_GROUP_RESIDUAL)
-        TESS_TRY(tess_norm_input(c, &p->norm, t, before, w->stats));
+    if (p->shares_norm && !again)
+        ; /* attention has left it */
+    else if (groups & TESS_GROUP_RESIDUAL)
+        TESS_TRY(
+            tess_norm_input(c, &p->norm, t, before, p->shares_norm ? (tess_norm_stats){NULL, NULL} : w->stats, &y));
     else if (groups & TESS_GROUP_FEED_FORWARD || (gated && tess_linear_reads_input(c, &p->gate)) ||
              tess_linear_reads_input(c, &p->up))
-        TESS_TRY(tess_norm_again(c, &p->norm, t->in, t->y));
+        TESS_TRY(tess_norm_again(c, &p->norm, t, &y));
     if (!(groups & TESS_GROUP_FEED_FORWARD))
         return TESS_OK;
 
-    /* gate, up (T, F) = y Wgate, y Wup;  act (T, F) = silu(gate) * up;  branch = act Wdown */
+    /* gate, up (T, F) = y Wgate, y Wup;  act (T, F) = silu(gate) * up;  branch = end(act Wdown) */
     if (gated)
-        TESS_TRY(tess_linear_forward(c, &p->gate, t->y, w->gate));
-    if (again)
-        return tess_linear_forward(c, &p->up, t->y, w->up);
-    TESS_TRY(tess_linear_act_forward(c, &p->up, t->y, w->gate, w->up, w->act));
-    TESS_TRY(tess_linear_forward(c, &p->down, w->act, t->branch));
+        TESS_TRY(tess_linear_forward(c, &p->gate, y, w->gate));
+    if (again && !normed)
+        return tess_linear_forward(c, &p->up, y, w->up);
+    TESS_TRY(tess_linear_act_forward(c, &p->up, y, w->gate, w->up, w->act));
+    TESS_TRY(tess_linear_forward(c, &p->down, w->act, raw));
+    TESS_TRY(t->adds ? add_to_branch(c, t, raw) : tess_branch_finish(c, &p->end, t, raw, w->raw_stats));
     show_branch(c, "feed-forward output", t);
     return TESS_OK;
 }
@@ -85,28 +104,31 @@ static tess_status feed_forward_backward(const tess_layer_call *c, const tess_te
     const tess_feed_forward_params *p = c->own;
     const tess_feed_forward_tensors *w = t->own;
     void *act = t->deferred || tess_linear_reads_input(c, &p->down) ? w->act : NULL; /* (T, F) */
-    const void *dh3;                                                                 /* (T, C) */
+    const void *draw, *y;                                                            /* (T, C) */
     bool gated = p->gate.weight >= 0;
 
-    /* dact (T, F) = dh3 Wdown^T;  dgate, dup (T, F), which overwrite gate, up;  dWdown = act^T dh3 */
-    TESS_TRY(tess_stream_gather(c, t->dout, c->split.stream, &dh3));
+    /* draw = end'(dh3);  dact (T, F) = draw Wdown^T;  dgate, dup (T, F), which overwrite gate, up;
+     * dWdown = act^T draw */
+    TESS_TRY(tess_branch_gradient(c, &p->end, t, w->raw, w->raw_stats, &draw));
     if (inputs)
-        TESS_TRY(tess_linear_act_backward(c, &p->down, dh3, w->gate, w->up, act, c->fusing));
-    TESS_TRY(tess_linear_backward_params(c, &p->down, act, dh3));
+        TESS_TRY(tess_linear_act_backward(c, &p->down, draw, w->gate, w->up, act, c->fusing));
+    TESS_TRY(tess_linear_backward_params(c, &p->down, act, draw));
 
     /* dWgate, dWup = y^T dgate, y^T dup;  dy = dgate Wgate^T + dup Wup^T */
+    y = p->norm.weight >= 0 || tess_is_split(c, c->rows) ? t->y : t->in;
     if (c->block->parts[c->block->n_parts - 1].own != p) /* a later part has overwritten what forward left in y */
-        TESS_TRY(tess_norm_again(c, &p->norm, t->in, t->y));
+        TESS_TRY(tess_norm_again(c, &p->norm, t, &y));
     const tess_linear_grad terms[] = {{&p->gate, w->gate}, {&p->up, w->up}};
     for (int i = gated ? 0 : 1; i < 2; i++)
-        TESS_TRY(tess_linear_backward_params(c, terms[i].linear, t->y, terms[i].dy));
+        TESS_TRY(tess_linear_backward_params(c, terms[i].linear, y, terms[i].dy));
     if (inputs)
-        TESS_TRY(tess_linear_backward_inputs(c, gated ? terms : terms + 1, gated ? 2 : 1, c->fusing, t->dy));
+        TESS_TRY(tess_linear_backward_inputs(c, gated ? terms : terms + 1, gated ? 2 : 1, c->fusing,
+                                             p->shares_norm ? t->din : t->dy));
 
     /* dh2 = dh3 + norm'(dy) at h2 */
-    if (!inputs && !tess_norm_trains(c, &p->norm))
+    if (p->shares_norm || (!inputs && !tess_norm_trains(c, &p->norm)))
         return TESS_OK;
-    return tess_norm_backward(c, &p->norm, t->in, w->stats, t->dy, inputs ? t->dout : NULL,
+    return tess_norm_backward(c, &p->norm, t->in, w->stats, t->dy, inputs ? t->dsum : NULL,
                               inputs ? t->din : t->branch);
 }
 
@@ -114,18 +136,19 @@ static tess_status attention_backward(const tess_layer_call *c, const tess_tenso
 {
     const tess_attention_params *p = c->own;
     const tess_attention_tensors *w = t->own;
-    const void *dh2; /* (T, C) */
+    const void *draw, *y = NULL; /* (T, C) */
+    int64_t begin;
     bool want_dy = want_dh || tess_norm_trains(c, &p->norm);
 
-    /* dWo = out^T dh2;  dout (T, H, D) = dh2 Wo^T */
+    /* draw = end'(dh2);  dWo = out^T draw;  dout (T, H, D) = draw Wo^T */
     if (tess_linear_reads_input(c, &p->q) || tess_linear_reads_input(c, &p->k) || tess_linear_reads_input(c, &p->v))
-        TESS_TRY(tess_norm_again(c, &p->norm, t->in, t->y));
-    TESS_TRY(tess_stream_gather(c, t->dout, c->split.stream, &dh2));
-    TESS_TRY(tess_linear_backward_params(c, &p->o, w->out, dh2));
+        TESS_TRY(tess_norm_again(c, &p->norm, t, &y));
+    TESS_TRY(tess_branch_gradient(c, &p->end, t, w->raw, w->raw_stats, &draw));
+    TESS_TRY(tess_linear_backward_params(c, &p->o, w->out, draw));
     if (!want_dy && !tess_qkv_trains(c))
         return TESS_OK;
     if (inputs)
-        TESS_TRY(tess_linear_backward_input(c, &p->o, dh2, w->dout));
+        TESS_TRY(tess_linear_backward_input(c, &p->o, draw, w->dout));
 
     /* dq (T, H, D), dk (T, G, D), dv (T, G, D) of attention, then back through rope and the norms of q and k */
     if (inputs && tess_norms_heads(p))
@@ -135,13 +158,20 @@ static tess_status attention_backward(const tess_layer_call *c, const tess_tenso
     TESS_TRY(tess_heads_backward(c, w, inputs));
 
     /* dWq, dWk, dWv = y^T dq, y^T dk, y^T dv;  dy = dq Wq^T + dk Wk^T + dv Wv^T */
-    TESS_TRY(tess_qkv_backward(c, t->y, w, inputs && want_dy ? t->dy : NULL));
+    TESS_TRY(tess_qkv_backward(c, y, w, inputs && want_dy ? t->dy : NULL));
     if (!want_dy)
         return TESS_OK;
 
     /* dh = dh2 + norm'(dy) at h */
-    TESS_TRY(
-        tess_norm_backward(c, &p->norm, t->in, w->stats, t->dy, inputs ? t->dout : NULL, inputs ? t->din : t->branch));
+    const void *dresidual = p->lends_norm ? t->dout : t->dsum;
+    if (inputs && p->lends_norm)
+        TESS_TRY(c->kernels->add(c->stream, &(tess_add_args){.a = t->dy,
+                                                             .b = t->dsum,
+                                                             .y = t->dy,
+                                                             .n = tess_own_rows(c, &begin) * c->block->hidden_size,
+                                                             .dtype = c->dtype}));
+    TESS_TRY(tess_norm_backward(c, &p->norm, t->in, w->stats, t->dy, inputs ? dresidual : NULL,
+                                inputs ? t->din : t->branch));
     if (inputs)
         tess_layer_show(c, "input gradient", t->din, c->block->hidden_size);
     return TESS_OK;
@@ -149,7 +179,15 @@ static tess_status attention_backward(const tess_layer_call *c, const tess_tenso
 
 /* ---- Tensors ---- */
 /* Q_ROW, K_ROW: without norms of q and k, q, k and v are parts of one row, and the others have no memory. */
-enum { Q = TESS_OWN_DIMS, H, Q_ROW, K_ROW, NORMED_Q, NORMED_K, NORMED_H, NORMED_G };
+enum { Q = TESS_OWN_DIMS, H, Q_ROW, K_ROW, NORMED_Q, NORMED_K, NORMED_H, NORMED_G, RAW, RAW_ONE };
+
+/* The sizes of what a norm at the branch's end needs. */
+static void end_sizes(const tess_branch_end *end, int64_t sizes[TESS_N_DIMS], int raw, int one)
+{
+    const bool normed = end->norm.weight >= 0;
+    sizes[raw] = normed ? sizes[TESS_DIM_C] : -1;
+    sizes[one] = normed ? 1 : -1;
+}
 
 static void attention_sizes(TESS_UNUSED const tess_model *model, const void *own, int64_t sizes[TESS_N_DIMS])
 {
@@ -161,8 +199,9 @@ static void attention_sizes(TESS_UNUSED const tess_model *model, const void *own
     sizes[Q_ROW] = normed ? q : q + 2 * k;
     sizes[NORMED_Q] = normed ? q : -1;
     sizes[K_ROW] = sizes[NORMED_K] = normed ? k : -1;
-    sizes[NORMED_H] = normed ? p->n_heads : -1;
-    sizes[NORMED_G] = normed ? p->n_kv_heads : -1;
+    sizes[NORMED_H] = !normed ? -1 : p->wide_norms ? 1 : p->n_heads;
+    sizes[NORMED_G] = !normed ? -1 : p->wide_norms ? 1 : p->n_kv_heads;
+    end_sizes(&p->end, sizes, RAW, RAW_ONE);
 }
 
 static void *column(void *row, int64_t first, size_t element)
@@ -207,17 +246,21 @@ static const tess_tensor_row attention_tensors[] = {
     {AT(dq),         TESS_DIM_T, Q_ROW,         false, BACKWARD | LEFT, 0},
     {AT(dk),         TESS_DIM_T, K_ROW,         false, BACKWARD | LEFT, 0},
     {AT(dv),         TESS_DIM_T, K_ROW,         false, BACKWARD | LEFT, 0},
+    {AT(raw),        TESS_DIM_R, RAW,           false, RESULT,          RESIDUAL},
+    {AT(raw_stats.rstd), TESS_DIM_R, RAW_ONE,   true,  SAVED,           RESIDUAL},
 };
 #undef AT
 
 #define AT(member) offsetof(tess_feed_forward_tensors, member)
-enum { F = TESS_OWN_DIMS, GATE };
+enum { F = TESS_OWN_DIMS, GATE, RAW_OUT, RAW_OUT_ONE };
 static const tess_tensor_row feed_forward_tensors[] = {
     {AT(stats.rstd), TESS_DIM_R, TESS_DIM_ONE,  true,  SAVED,           RESIDUAL},
     {AT(stats.mean), TESS_DIM_R, TESS_DIM_MEAN, true,  SAVED,           RESIDUAL},
     {AT(gate),       TESS_DIM_T, GATE,          false, RESULT | TESS_TENSOR_OVERWRITTEN, FEED},
     {AT(up),         TESS_DIM_T, F,             false, RESULT | TESS_TENSOR_OVERWRITTEN, FEED},
     {AT(act),        TESS_DIM_T, F,             false, WORK | LEFT,     0},
+    {AT(raw),        TESS_DIM_R, RAW_OUT,       false, RESULT,          FEED},
+    {AT(raw_stats.rstd), TESS_DIM_R, RAW_OUT_ONE, true, SAVED,          FEED},
 };
 #undef AT
 /* clang-format on */
@@ -227,6 +270,7 @@ static void feed_forward_sizes(TESS_UNUSED const tess_model *model, const void *
     const tess_feed_forward_params *p = own;
     sizes[F] = p->size;
     sizes[GATE] = p->gate.weight >= 0 ? p->size : -1;
+    end_sizes(&p->end, sizes, RAW_OUT, RAW_OUT_ONE);
 }
 
 /* ---- Work space and costs ---- */
@@ -271,7 +315,9 @@ tess_group_cost tess_layer_group_cost(const tess_block *block, tess_layer_group 
         return tess_experts_cost(experts, C, element);
     if (group == TESS_GROUP_FEED_FORWARD) {
         const double rows = f != NULL ? (double)f->up.out.size * (f->gate.weight >= 0 ? 2 : 1) : 0;
-        return (tess_group_cost){rows * element, 2 * C * rows};
+        const double raw = f != NULL && f->end.norm.weight >= 0 ? C : 0; /* the product before the norm at the end */
+        return (tess_group_cost){(rows + raw) * element,
+                                 2 * C * rows + 2 * raw * (f != NULL ? (double)f->up.out.size : 0)};
     }
     if (a == NULL)
         return (tess_group_cost){0, 0};
@@ -280,7 +326,7 @@ tess_group_cost tess_layer_group_cost(const tess_block *block, tess_layer_group 
     if (group == TESS_GROUP_ATTENTION_INPUTS)
         return (tess_group_cost){rows * element, 2 * C * rows};
     if (group == TESS_GROUP_RESIDUAL)
-        return (tess_group_cost){C * element * copies, 2 * C * Q_all};
+        return (tess_group_cost){(a->end.norm.weight >= 0 ? 2 : 1) * C * element * copies, 2 * C * Q_all};
     return (tess_group_cost){Q_all * element + Q_all / (double)a->head_size * (double)sizeof(float), 4 * Q_all * keys};
 }
 

@@ -8,8 +8,15 @@
 typedef struct tess_attention_params {
     int64_t n_heads, n_kv_heads, head_size; /* this rank's part of the sizes */
     int64_t window; /* number of keys that a query sees, up to and including its own position; 0: all of them */
-    bool rope;      /* whether q and k get rotary positions */
-    tess_norm norm, q_norm, k_norm; /* the last two are norms over the channels of one head */
+    float scale;    /* factor of q k^T */
+    int64_t rotary; /* number of channels of a head that are rotated, the first ones */
+    tess_rope_table q_rope, k_rope;
+    bool interleaved; /* rotated pairs are neighbouring channels */
+    float soft_cap;   /* soft cap of scores; 0: none */
+    bool lends_norm;  /* a parallel feed-forward reads the norm's output, too; its din is the gradient of that */
+    bool wide_norms;  /* norms of q and k are over the channels of all heads, not of one */
+    tess_norm norm, q_norm, k_norm;
+    tess_branch_end end;
     tess_linear q, k, v, o;
     tess_linear qkv; /* q, k and v as one map if one matrix stores them; weight -1: separate matrices */
 } tess_attention_params;
@@ -20,10 +27,12 @@ typedef struct tess_attention_tensors {
     tess_norm_stats stats;   /* (R) */
     void *q_raw, *k_raw, *v; /* (T, H, D), (T, G, D), (T, G, D) before the norms of q and k */
     void *q, *k;             /* inputs of attention: the same as q_raw and k_raw, or, with norms, work space */
-    float *q_rstd, *k_rstd;  /* (T, H), (T, G), only with norms of q and k */
+    float *q_rstd, *k_rstd;  /* (T, H), (T, G), or (T) for wide norms; only with norms of q and k */
     void *out, *dout;        /* (T, H, D) output of attention */
     float *lse;              /* (T, H) log-sum-exp */
     void *dq, *dk, *dv;      /* gradients of q, k, v, in the same layout */
+    void *raw;               /* (R, C) and (R) of the norm at the branch's end, if there is one */
+    tess_norm_stats raw_stats;
 } tess_attention_tensors;
 
 /* Whether query heads that share a key head may be on different ranks, because more ranks share the layer than it
@@ -84,17 +93,21 @@ tess_status tess_attention_backward(const tess_layer_call *call, const tess_atte
 tess_status tess_shared_attention_forward(const tess_layer_call *call, const tess_attention_tensors *tensors);
 tess_status tess_shared_attention_backward(const tess_layer_call *call, const tess_attention_tensors *tensors);
 
-/* RMSNorm over the D channels of each of a token's heads. */
-tess_status tess_head_norm_forward(const tess_layer_call *call, const tess_norm *norm, int64_t n_heads, const void *x,
+/* RMSNorm over the D channels of each of a token's heads, or over those of all heads (wide_norms).
+ * heads: how the ranks that share the layer cut the heads. */
+tess_status tess_head_norm_forward(const tess_layer_call *call, const tess_norm *norm, tess_cut heads, const void *x,
                                    float *rstd, void *y);
-/* heads: how the ranks that share the layer cut the heads. */
 tess_status tess_head_norm_backward(const tess_layer_call *call, const tess_norm *norm, tess_cut heads, const void *x,
                                     const float *rstd, const void *dy, void *dx);
 
-/* tess_head_norm_backward for n rows that this rank has whole. */
-tess_status tess_head_norm_own_backward(const tess_layer_call *call, const tess_norm *norm, int64_t n, const void *x,
-                                        const float *rstd, const void *dy, void *dx);
-/* dx is this rank's part. The weight's gradient is whole on every rank. */
+/* The two functions above for n rows of `width` channels that this rank has whole. */
+tess_status tess_head_norm_own_forward(const tess_layer_call *call, const tess_norm *norm, int64_t n, int64_t width,
+                                       const void *x, float *rstd, void *y);
+tess_status tess_head_norm_own_backward(const tess_layer_call *call, const tess_norm *norm, int64_t n, int64_t width,
+                                        const void *x, const float *rstd, const void *dy, void *dx);
+/* The same for heads that ranks share. y and dx are this rank's part. The weight's gradient is whole on every rank. */
+tess_status tess_split_head_norm_forward(const tess_layer_call *call, const tess_norm *norm, tess_cut heads,
+                                         const void *x, float *rstd, void *y);
 tess_status tess_split_head_norm_backward(const tess_layer_call *call, const tess_norm *norm, tess_cut heads,
                                           const void *x, const float *rstd, const void *dy, void *dx);
 
@@ -102,13 +115,17 @@ tess_status tess_split_head_norm_backward(const tess_layer_call *call, const tes
 typedef struct tess_feed_forward_params {
     int64_t size; /* F, this rank's part of the channels */
     tess_norm norm;
+    bool shares_norm;           /* the norm is that of the attention before it, which computes the norm's gradients */
     tess_linear gate, up, down; /* gate.weight -1: down(act(up)); else down(act(gate) * up) */
+    tess_branch_end end;
 } tess_feed_forward_params;
 
 typedef struct tess_feed_forward_tensors {
     tess_norm_stats stats; /* (R) */
     void *gate, *up;       /* (T, F); gate only if the family has one */
     void *act;             /* (T, F) */
+    void *raw;             /* (R, C) and (R) of the norm at the branch's end, if there is one */
+    tess_norm_stats raw_stats;
 } tess_feed_forward_tensors;
 
 /* ---- Groups ---- */

@@ -41,6 +41,15 @@ static const member members[TESS_N_MEMBERS] = {
     [TESS_MEMBER_BALANCE] = {"router_aux_loss_coef", AT(parts.experts.balance), MEMBER_REAL, 0, 1e3, false},
     [TESS_MEMBER_Z] = {"router_z_loss_coef", AT(parts.experts.z), MEMBER_REAL, 0, 1e3, false},
     [TESS_MEMBER_NOISE] = {"router_jitter_noise", AT(parts.experts.noise), MEMBER_REAL, 0, 0, false},
+    [TESS_MEMBER_EMBEDDING_FACTOR] = {"embedding_multiplier", AT(factors.embedding), MEMBER_REAL, 1e-9, 1e9, true},
+    [TESS_MEMBER_ATTENTION_FACTOR] = {"attention_multiplier", AT(factors.attention), MEMBER_REAL, 1e-9, 1e9, true},
+    [TESS_MEMBER_RESIDUAL_FACTOR] = {"residual_multiplier", AT(factors.residual), MEMBER_REAL, 1e-9, 1e9, true},
+    [TESS_MEMBER_LOGITS_DIVISOR] = {"logits_scaling", AT(factors.logits_divisor), MEMBER_REAL, 1e-9, 1e9, true},
+    [TESS_MEMBER_QUERY_SCALAR] = {"query_pre_attn_scalar", AT(factors.query_scalar), MEMBER_INT, 1, 1 << 20, true},
+    [TESS_MEMBER_LOGIT_FACTOR] = {"logit_scale", AT(factors.logits), MEMBER_REAL, 1e-9, 1e9, true},
+    [TESS_MEMBER_ATTENTION_CAP] = {"attn_logit_softcapping", AT(factors.attention_cap), MEMBER_REAL, 1e-3, 1e9, true},
+    [TESS_MEMBER_PARALLEL] = {"use_parallel_residual", AT(parts.parallel), MEMBER_FLAG, 0, 1, false},
+    [TESS_MEMBER_LOGIT_CAP] = {"final_logit_softcapping", AT(factors.logit_cap), MEMBER_REAL, 1e-3, 1e9, true},
     [TESS_MEMBER_ACTIVATION] = {"hidden_act", 0, MEMBER_NAME, 0, 0, false},
 };
 #undef AT
@@ -124,8 +133,8 @@ static const struct {
 static tess_status check_activation(const json_t *json, const char *what, const tess_family_row *row, const char *key)
 {
     const char *name = row->activation;
-    bool same = false;
     TESS_TRY(tess_json_get_string(json, key, what, &name));
+    bool same = row->old_activation != NULL && strcmp(row->old_activation, name) == 0;
     for (size_t i = 0; i < sizeof(activations) / sizeof(activations[0]); i++)
         same |= strcmp(activations[i].name, name) == 0 && activations[i].activation == row->shape->activation;
     TESS_CHECK(same, TESS_E_UNSUPPORTED, "%s: %s is '%s'; supported: %s", what, key, name, row->activation);
@@ -160,7 +169,7 @@ static tess_status read_key(const json_t *json, const char *what, const tess_fam
     const char *name = spelling_of(json, key->name);
     const bool stated = name != NULL && tess_json_has(json, name);
     double value = key->absent;
-    if (key->members[0] == TESS_MEMBER_NONE || key->only_written)
+    if (key->members[0] == TESS_MEMBER_NONE || value == TESS_KEY_WRITTEN)
         return TESS_OK;
     if (m->type == MEMBER_NAME)
         return check_activation(json, what, row, key->name);
@@ -218,8 +227,10 @@ tess_status tess_family_parse(const json_t *json, const char *what, const tess_f
     config->tied = row->tied;
     config->n_eos = row->eos >= 0;
     config->eos_token_id[0] = config->n_eos > 0 ? row->eos : 0;
+    for (int i = 0; i < 2 && row->more_eos[i] > 0; i++)
+        config->eos_token_id[config->n_eos++] = row->more_eos[i];
     TESS_TRY(tess_layer_kinds_parse(json, what, row, config));
-    return row->shape->positions != NULL ? TESS_OK : tess_rope_parse(json, what, config->max_position, &config->rope);
+    return row->shape->positions != NULL ? TESS_OK : tess_rope_parse(json, what, row, config);
 }
 
 static json_t *key_json(const tess_family_row *row, const tess_model_config *config, const tess_config_key *key)
@@ -245,5 +256,5 @@ int tess_family_write(const tess_family_row *row, const tess_model_config *confi
         if (key->name != NULL)
             failed |= json_object_set_new(json, key->name, key_json(row, config, key));
     failed |= tess_layer_kinds_write(row, config, json);
-    return row->shape->positions != NULL ? failed : failed | tess_rope_write(&config->rope, json);
+    return row->shape->positions != NULL ? failed : failed | tess_rope_write(row, config, json);
 }

@@ -13,108 +13,239 @@
 /* clang-format off */
 /* Keys of Llama and its relatives, in the order in which they are written. */
 static const tess_config_key llama_base[] = {
-    {"vocab_size", {TESS_MEMBER_VOCAB}, TESS_KEY_REQUIRED, false},
-    {"hidden_size", {TESS_MEMBER_HIDDEN}, TESS_KEY_REQUIRED, false},
-    {"intermediate_size", {TESS_MEMBER_MLP}, TESS_KEY_REQUIRED, false},
-    {"num_hidden_layers", {TESS_MEMBER_LAYERS}, TESS_KEY_REQUIRED, false},
-    {"num_attention_heads", {TESS_MEMBER_HEADS}, TESS_KEY_REQUIRED, false},
-    {"num_key_value_heads", {TESS_MEMBER_KV_HEADS}, 0, false},
-    {"head_dim", {TESS_MEMBER_HEAD_SIZE}, 0, false},
-    {"hidden_act", {TESS_MEMBER_ACTIVATION}, 0, false},
-    {"max_position_embeddings", {TESS_MEMBER_POSITIONS}, 2048, false},
-    {"rms_norm_eps", {TESS_MEMBER_EPS}, 1e-6, false},
-    {"attention_dropout", {0}, 0, false},
+    {"vocab_size", {TESS_MEMBER_VOCAB}, TESS_KEY_REQUIRED},
+    {"hidden_size", {TESS_MEMBER_HIDDEN}, TESS_KEY_REQUIRED},
+    {"intermediate_size", {TESS_MEMBER_MLP}, TESS_KEY_REQUIRED},
+    {"num_hidden_layers", {TESS_MEMBER_LAYERS}, TESS_KEY_REQUIRED},
+    {"num_attention_heads", {TESS_MEMBER_HEADS}, TESS_KEY_REQUIRED},
+    {"num_key_value_heads", {TESS_MEMBER_KV_HEADS}, 0},
+    {"head_dim", {TESS_MEMBER_HEAD_SIZE}, 0},
+    {"hidden_act", {TESS_MEMBER_ACTIVATION}, 0},
+    {"max_position_embeddings", {TESS_MEMBER_POSITIONS}, 2048},
+    {"rms_norm_eps", {TESS_MEMBER_EPS}, 1e-6},
+    {"attention_dropout", {0}, 0},
 };
-#define ATTENTION_BIAS {"attention_bias", {TESS_MEMBER_QKV_BIAS, TESS_MEMBER_O_BIAS}, false, false}
-#define MLP_BIAS {"mlp_bias", {TESS_MEMBER_MLP_BIAS}, false, false}
+#define ATTENTION_BIAS {"attention_bias", {TESS_MEMBER_QKV_BIAS, TESS_MEMBER_O_BIAS}, false}
+#define MLP_BIAS {"mlp_bias", {TESS_MEMBER_MLP_BIAS}, false}
 static const tess_config_key llama_own[] = {ATTENTION_BIAS, MLP_BIAS};
 static const tess_config_key mistral_own[] = {
-    {"num_key_value_heads", {TESS_MEMBER_KV_HEADS}, 8, false},
-    {"max_position_embeddings", {TESS_MEMBER_POSITIONS}, 131072, false},
-    {"sliding_window", {TESS_MEMBER_WINDOW}, 4096, false},
+    {"num_key_value_heads", {TESS_MEMBER_KV_HEADS}, 8},
+    {"max_position_embeddings", {TESS_MEMBER_POSITIONS}, 131072},
+    {"sliding_window", {TESS_MEMBER_WINDOW}, 4096},
 };
 static const tess_config_key qwen2_own[] = {
-    {"num_key_value_heads", {TESS_MEMBER_KV_HEADS}, 32, false},
-    {"max_position_embeddings", {TESS_MEMBER_POSITIONS}, 32768, false},
-    {NULL, {TESS_MEMBER_QKV_BIAS}, true, false},
-    {"sliding_window", {TESS_MEMBER_WINDOW}, 4096, false},
+    {"num_key_value_heads", {TESS_MEMBER_KV_HEADS}, 32},
+    {"max_position_embeddings", {TESS_MEMBER_POSITIONS}, 32768},
+    {NULL, {TESS_MEMBER_QKV_BIAS}, true},
+    {"sliding_window", {TESS_MEMBER_WINDOW}, 4096},
 };
 static const tess_config_key qwen3_own[] = {
-    {"num_key_value_heads", {TESS_MEMBER_KV_HEADS}, 32, false},
-    {"head_dim", {TESS_MEMBER_HEAD_SIZE}, 128, false},
-    {"max_position_embeddings", {TESS_MEMBER_POSITIONS}, 32768, false},
+    {"num_key_value_heads", {TESS_MEMBER_KV_HEADS}, 32},
+    {"head_dim", {TESS_MEMBER_HEAD_SIZE}, 128},
+    {"max_position_embeddings", {TESS_MEMBER_POSITIONS}, 32768},
     ATTENTION_BIAS,
-    {NULL, {TESS_MEMBER_QK_NORM}, true, false},
-    {"sliding_window", {TESS_MEMBER_WINDOW}, 4096, false},
+    {NULL, {TESS_MEMBER_QK_NORM}, true},
+    {"sliding_window", {TESS_MEMBER_WINDOW}, 4096},
+};
+static const tess_config_key smollm3_own[] = {
+    {"num_key_value_heads", {TESS_MEMBER_KV_HEADS}, 4},
+    {"max_position_embeddings", {TESS_MEMBER_POSITIONS}, 32768},
+    ATTENTION_BIAS, MLP_BIAS,
+    {"sliding_window", {TESS_MEMBER_WINDOW}, 0},
+};
+static const tess_config_key ministral3_own[] = {
+    {"num_key_value_heads", {TESS_MEMBER_KV_HEADS}, 8},
+    {"head_dim", {TESS_MEMBER_HEAD_SIZE}, 128},
+    {"max_position_embeddings", {TESS_MEMBER_POSITIONS}, 262144},
+    {"rms_norm_eps", {TESS_MEMBER_EPS}, 1e-5},
+    {"sliding_window", {TESS_MEMBER_WINDOW}, 0},
+};
+static const tess_config_key phi3_own[] = {
+    {NULL, {TESS_MEMBER_HEAD_SIZE}, 0},
+    {"max_position_embeddings", {TESS_MEMBER_POSITIONS}, 4096},
+    {"rms_norm_eps", {TESS_MEMBER_EPS}, 1e-5},
+    {"sliding_window", {TESS_MEMBER_WINDOW}, 0},
+};
+static const tess_config_key olmo2_own[] = {
+    {NULL, {TESS_MEMBER_HEAD_SIZE}, 0},
+    {"rms_norm_eps", {TESS_MEMBER_EPS}, 1e-5},
+    ATTENTION_BIAS,
+    {NULL, {TESS_MEMBER_QK_NORM}, true},
+};
+static const tess_config_key olmo3_own[] = {
+    {NULL, {TESS_MEMBER_HEAD_SIZE}, 0},
+    {"rms_norm_eps", {TESS_MEMBER_EPS}, 1e-5},
+    ATTENTION_BIAS,
+    {NULL, {TESS_MEMBER_QK_NORM}, true},
+    {"sliding_window", {TESS_MEMBER_WINDOW}, 4096},
+};
+static const tess_config_key starcoder2_own[] = {
+    {"num_key_value_heads", {TESS_MEMBER_KV_HEADS}, 2},
+    {NULL, {TESS_MEMBER_HEAD_SIZE}, 0},
+    {"max_position_embeddings", {TESS_MEMBER_POSITIONS}, 4096},
+    {"norm_epsilon", {TESS_MEMBER_EPS}, 1e-5},
+    {"use_bias", {TESS_MEMBER_QKV_BIAS, TESS_MEMBER_O_BIAS, TESS_MEMBER_MLP_BIAS}, true},
+    {"sliding_window", {TESS_MEMBER_WINDOW}, 0},
+};
+static const tess_config_key stablelm_own[] = {
+    {"num_key_value_heads", {TESS_MEMBER_KV_HEADS}, 32},
+    {NULL, {TESS_MEMBER_HEAD_SIZE}, 0},
+    {"max_position_embeddings", {TESS_MEMBER_POSITIONS}, 4096},
+    {"layer_norm_eps", {TESS_MEMBER_EPS}, 1e-5},
+    {"use_qkv_bias", {TESS_MEMBER_QKV_BIAS}, false},
+    {"use_parallel_residual", {TESS_MEMBER_PARALLEL}, false},
+};
+static const tess_config_key granite_own[] = {
+    ATTENTION_BIAS, MLP_BIAS,
+    {"embedding_multiplier", {TESS_MEMBER_EMBEDDING_FACTOR}, 1},
+    {"attention_multiplier", {TESS_MEMBER_ATTENTION_FACTOR}, 1},
+    {"residual_multiplier", {TESS_MEMBER_RESIDUAL_FACTOR}, 1},
+    {"logits_scaling", {TESS_MEMBER_LOGITS_DIVISOR}, 1},
+};
+static const tess_config_key gemma_own[] = {
+    {"num_key_value_heads", {TESS_MEMBER_KV_HEADS}, 16},
+    {"head_dim", {TESS_MEMBER_HEAD_SIZE}, 256},
+    {"max_position_embeddings", {TESS_MEMBER_POSITIONS}, 8192},
+    ATTENTION_BIAS,
+};
+static const tess_config_key gemma3_own[] = {
+    {"num_key_value_heads", {TESS_MEMBER_KV_HEADS}, 4},
+    {"head_dim", {TESS_MEMBER_HEAD_SIZE}, 256},
+    {"hidden_activation", {TESS_MEMBER_ACTIVATION}, 0},
+    {"max_position_embeddings", {TESS_MEMBER_POSITIONS}, 131072},
+    ATTENTION_BIAS,
+    {NULL, {TESS_MEMBER_QK_NORM}, true},
+    {"query_pre_attn_scalar", {TESS_MEMBER_QUERY_SCALAR}, 256},
+    {"attn_logit_softcapping", {TESS_MEMBER_ATTENTION_CAP}, 0},
+    {"final_logit_softcapping", {TESS_MEMBER_LOGIT_CAP}, 0},
+    {"sliding_window", {TESS_MEMBER_WINDOW}, 4096},
+};
+static const tess_config_key gemma2_own[] = {
+    {"num_key_value_heads", {TESS_MEMBER_KV_HEADS}, 4},
+    {"head_dim", {TESS_MEMBER_HEAD_SIZE}, 256},
+    {"hidden_activation", {TESS_MEMBER_ACTIVATION}, 0},
+    {"max_position_embeddings", {TESS_MEMBER_POSITIONS}, 8192},
+    ATTENTION_BIAS,
+    {"query_pre_attn_scalar", {TESS_MEMBER_QUERY_SCALAR}, 256},
+    {"attn_logit_softcapping", {TESS_MEMBER_ATTENTION_CAP}, 50},
+    {"final_logit_softcapping", {TESS_MEMBER_LOGIT_CAP}, 30},
+    {"sliding_window", {TESS_MEMBER_WINDOW}, 4096},
+};
+static const tess_config_key cohere2_own[] = {
+    {NULL, {TESS_MEMBER_HEAD_SIZE}, 0},
+    {"max_position_embeddings", {TESS_MEMBER_POSITIONS}, 8192},
+    {"layer_norm_eps", {TESS_MEMBER_EPS}, 1e-5},
+    ATTENTION_BIAS,
+    {NULL, {TESS_MEMBER_PARALLEL}, true},
+    {"logit_scale", {TESS_MEMBER_LOGIT_FACTOR}, 0.0625},
+    {"sliding_window", {TESS_MEMBER_WINDOW}, 4096},
+};
+static const tess_config_key glm_own[] = {
+    {"num_key_value_heads", {TESS_MEMBER_KV_HEADS}, 2},
+    {"head_dim", {TESS_MEMBER_HEAD_SIZE}, 128},
+    {"max_position_embeddings", {TESS_MEMBER_POSITIONS}, 131072},
+    {"rms_norm_eps", {TESS_MEMBER_EPS}, 1.5625e-7},
+    {"attention_bias", {TESS_MEMBER_QKV_BIAS}, true},
+};
+static const tess_config_key exaone4_own[] = {
+    {"num_key_value_heads", {TESS_MEMBER_KV_HEADS}, 32},
+    {"rms_norm_eps", {TESS_MEMBER_EPS}, 1e-5},
+    {NULL, {TESS_MEMBER_QK_NORM}, true},
+    {"sliding_window", {TESS_MEMBER_WINDOW}, 4096},
 };
 #define ROUTER_LOSSES(balance)                                  \
-    {"output_router_logits", {TESS_MEMBER_BALANCES}, false, false},  \
-    {"router_aux_loss_coef", {TESS_MEMBER_BALANCE}, balance, false}, \
-    {"router_z_loss_coef", {TESS_MEMBER_Z}, 0, false}
+    {"output_router_logits", {TESS_MEMBER_BALANCES}, false},  \
+    {"router_aux_loss_coef", {TESS_MEMBER_BALANCE}, balance}, \
+    {"router_z_loss_coef", {TESS_MEMBER_Z}, 0}
 static const tess_config_key mixtral_own[] = {
-    {"intermediate_size", {TESS_MEMBER_MLP, TESS_MEMBER_EXPERT_SIZE}, TESS_KEY_REQUIRED, false},
-    {"num_key_value_heads", {TESS_MEMBER_KV_HEADS}, 8, false},
-    {"max_position_embeddings", {TESS_MEMBER_POSITIONS}, 131072, false},
-    {"rms_norm_eps", {TESS_MEMBER_EPS}, 1e-5, false},
-    {"sliding_window", {TESS_MEMBER_WINDOW}, 0, false},
-    {"num_local_experts", {TESS_MEMBER_EXPERTS}, 8, false},
-    {"num_experts_per_tok", {TESS_MEMBER_TOP_K}, 2, false},
-    {NULL, {TESS_MEMBER_NORMALIZE}, true, false},
-    {"router_jitter_noise", {TESS_MEMBER_NOISE}, 0, false},
+    {"intermediate_size", {TESS_MEMBER_MLP, TESS_MEMBER_EXPERT_SIZE}, TESS_KEY_REQUIRED},
+    {"num_key_value_heads", {TESS_MEMBER_KV_HEADS}, 8},
+    {"max_position_embeddings", {TESS_MEMBER_POSITIONS}, 131072},
+    {"rms_norm_eps", {TESS_MEMBER_EPS}, 1e-5},
+    {"sliding_window", {TESS_MEMBER_WINDOW}, 0},
+    {"num_local_experts", {TESS_MEMBER_EXPERTS}, 8},
+    {"num_experts_per_tok", {TESS_MEMBER_TOP_K}, 2},
+    {NULL, {TESS_MEMBER_NORMALIZE}, true},
+    {"router_jitter_noise", {TESS_MEMBER_NOISE}, 0},
     ROUTER_LOSSES(0.001),
 };
 static const tess_config_key qwen3_moe_own[] = {
-    {"num_key_value_heads", {TESS_MEMBER_KV_HEADS}, 4, false},
-    {"max_position_embeddings", {TESS_MEMBER_POSITIONS}, 32768, false},
+    {"num_key_value_heads", {TESS_MEMBER_KV_HEADS}, 4},
+    {"max_position_embeddings", {TESS_MEMBER_POSITIONS}, 32768},
     ATTENTION_BIAS,
-    {NULL, {TESS_MEMBER_QK_NORM}, true, false},
-    {"sliding_window", {TESS_MEMBER_WINDOW}, 4096, false},
-    {"num_experts", {TESS_MEMBER_EXPERTS}, 128, false},
-    {"num_experts_per_tok", {TESS_MEMBER_TOP_K}, 8, false},
-    {"moe_intermediate_size", {TESS_MEMBER_EXPERT_SIZE}, 768, false},
-    {"norm_topk_prob", {TESS_MEMBER_NORMALIZE}, false, false},
+    {NULL, {TESS_MEMBER_QK_NORM}, true},
+    {"sliding_window", {TESS_MEMBER_WINDOW}, 4096},
+    {"num_experts", {TESS_MEMBER_EXPERTS}, 128},
+    {"num_experts_per_tok", {TESS_MEMBER_TOP_K}, 8},
+    {"moe_intermediate_size", {TESS_MEMBER_EXPERT_SIZE}, 768},
+    {"norm_topk_prob", {TESS_MEMBER_NORMALIZE}, false},
     ROUTER_LOSSES(0.001),
 };
 /* Dropout is written as 0: Tessera has none, and transformers' default is 0.1. */
 static const tess_config_key gpt2_own[] = {
-    {"vocab_size", {TESS_MEMBER_VOCAB}, 50257, false},
-    {"n_embd", {TESS_MEMBER_HIDDEN}, 768, false},
-    {"n_layer", {TESS_MEMBER_LAYERS}, 12, false},
-    {"n_head", {TESS_MEMBER_HEADS}, 12, false},
-    {"n_positions", {TESS_MEMBER_POSITIONS}, 1024, false},
-    {"n_ctx", {TESS_MEMBER_POSITIONS}, 0, true},
-    {"n_inner", {TESS_MEMBER_MLP}, 0, false},
-    {"layer_norm_epsilon", {TESS_MEMBER_EPS}, 1e-5, false},
-    {"activation_function", {TESS_MEMBER_ACTIVATION}, 0, false},
-    {"attn_pdrop", {0}, 0, false},
-    {"embd_pdrop", {0}, 0, false},
-    {"resid_pdrop", {0}, 0, false},
-    {NULL, {TESS_MEMBER_QKV_BIAS, TESS_MEMBER_O_BIAS, TESS_MEMBER_MLP_BIAS}, true, false},
+    {"vocab_size", {TESS_MEMBER_VOCAB}, 50257},
+    {"n_embd", {TESS_MEMBER_HIDDEN}, 768},
+    {"n_layer", {TESS_MEMBER_LAYERS}, 12},
+    {"n_head", {TESS_MEMBER_HEADS}, 12},
+    {"n_positions", {TESS_MEMBER_POSITIONS}, 1024},
+    {"n_ctx", {TESS_MEMBER_POSITIONS}, TESS_KEY_WRITTEN},
+    {"n_inner", {TESS_MEMBER_MLP}, 0},
+    {"layer_norm_epsilon", {TESS_MEMBER_EPS}, 1e-5},
+    {"activation_function", {TESS_MEMBER_ACTIVATION}, 0},
+    {"attn_pdrop", {0}, 0},
+    {"embd_pdrop", {0}, 0},
+    {"resid_pdrop", {0}, 0},
+    {NULL, {TESS_MEMBER_QKV_BIAS, TESS_MEMBER_O_BIAS, TESS_MEMBER_MLP_BIAS}, true},
 };
 /* clang-format on */
 
+static const char *const gemma_no[] = {"use_bidirectional_attention", NULL};
+static const char *const stablelm_no[] = {"qk_layernorm", NULL};
 static const char *const gpt2_no[] = {"scale_attn_by_inverse_layer_idx", "add_cross_attention", NULL};
 static const char *const gpt2_always[] = {"scale_attn_weights", NULL};
 
+/* clang-format off */
+/* Names that most families share. */
+#define MODEL                                                                                                          \
+    .table = "model.embed_tokens.weight", .prefix = "model", .layers = "layers", .norm = "norm", .token_head = "score"
+#define QKV .q = "self_attn.q_proj", .k = "self_attn.k_proj", .v = "self_attn.v_proj"
+#define QK_NORMS .q_norm = "self_attn.q_norm", .k_norm = "self_attn.k_norm"
+#define PRE_NORMS .attention_norm = "input_layernorm", .feed_norm = "post_attention_layernorm"
+#define END_NORMS .attention_end = "post_attention_layernorm", .feed_end = "post_feedforward_layernorm"
+#define OUT .o = "self_attn.o_proj"
+#define FOUR_NORMS                                                                                                     \
+    .attention_norm = "input_layernorm", .attention_end = "post_attention_layernorm",                                  \
+    .feed_norm = "pre_feedforward_layernorm", .feed_end = "post_feedforward_layernorm"
+#define FUSED_GATED .gate_up = "mlp.gate_up_proj", .down = "mlp.down_proj"
+#define GATED .gate = "mlp.gate_proj", .up = "mlp.up_proj", .down = "mlp.down_proj"
+
 static const tess_family_shape llama_shape = {
-    .table = "model.embed_tokens.weight",
-    .prefix = "model",
-    .layers = "layers",
-    .norm = "norm",
-    .token_head = "score",
-    .attention_norm = "input_layernorm",
-    .q = "self_attn.q_proj",
-    .k = "self_attn.k_proj",
-    .v = "self_attn.v_proj",
-    .o = "self_attn.o_proj",
-    .q_norm = "self_attn.q_norm",
-    .k_norm = "self_attn.k_norm",
-    .feed_norm = "post_attention_layernorm",
-    .gate = "mlp.gate_proj",
-    .up = "mlp.up_proj",
-    .down = "mlp.down_proj",
-    .activation = TESS_ACT_SILU,
-};
+    MODEL, PRE_NORMS, QKV, QK_NORMS, OUT, GATED, .activation = TESS_ACT_SILU};
+static const tess_family_shape phi3_shape = {
+    MODEL, PRE_NORMS, .qkv = "self_attn.qkv_proj", OUT, FUSED_GATED, .activation = TESS_ACT_SILU};
+static const tess_family_shape olmo2_shape = {
+    MODEL, QKV, QK_NORMS, .wide_norms = true, OUT, END_NORMS, GATED, .activation = TESS_ACT_SILU};
+static const tess_family_shape exaone4_shape = {
+    MODEL, QKV, QK_NORMS, OUT, END_NORMS, GATED, .activation = TESS_ACT_SILU};
+static const tess_family_shape gemma_shape = {
+    MODEL, PRE_NORMS, .one_plus = true, .scales_embedding = true, QKV, OUT, GATED, .activation = TESS_ACT_GELU_TANH};
+static const tess_family_shape gemma3_shape = {
+    MODEL, FOUR_NORMS, .one_plus = true, .scales_embedding = true, QKV, QK_NORMS, OUT, GATED,
+    .activation = TESS_ACT_GELU_TANH};
+static const tess_family_shape glm_shape = {
+    MODEL, PRE_NORMS, .interleaved = true, QKV, OUT, FUSED_GATED, .activation = TESS_ACT_SILU};
+static const tess_family_shape glm4_shape = {
+    MODEL, PRE_NORMS, .attention_end = "post_self_attn_layernorm", .feed_end = "post_mlp_layernorm",
+    .interleaved = true, QKV, OUT, FUSED_GATED, .activation = TESS_ACT_SILU};
+static const tess_family_shape cohere2_shape = {
+    MODEL, PRE_NORMS, .layer_norm = true, .bare_norms = true, .interleaved = true, QKV, OUT, GATED,
+    .activation = TESS_ACT_SILU};
+static const tess_family_shape stablelm_shape = {
+    MODEL, PRE_NORMS, .layer_norm = true, QKV, OUT, GATED, .activation = TESS_ACT_SILU};
+static const tess_family_shape starcoder2_shape = {
+    MODEL, PRE_NORMS, .layer_norm = true, QKV, OUT, .up = "mlp.c_fc", .down = "mlp.c_proj",
+    .activation = TESS_ACT_GELU_TANH};
+/* clang-format on */
 static const tess_family_shape gpt2_shape = {
     .table = "transformer.wte.weight",
     .positions = "transformer.wpe.weight",
@@ -138,24 +269,64 @@ static const tess_family_mixture mixtral = {"block_sparse_moe", "w1", "w3", "w2"
 static const tess_family_mixture qwen_mixture = {"mlp", "gate_proj", "up_proj", "down_proj", true};
 
 static const tess_family_row families[] = {
-    {TESS_FAMILY_LLAMA, "llama", "Llama", "ForCausalLM", true, LLAMA_KEYS, KEYS(llama_own), .activation = "silu",
-     .bos = 1, .eos = 2, .pad = -1, .shape = &llama_shape},
-    {TESS_FAMILY_MISTRAL, "mistral", "Mistral", "ForCausalLM", true, LLAMA_KEYS, KEYS(mistral_own),
+    {TESS_FAMILY_LLAMA, "llama", "Llama", "ForCausalLM", TESS_HEAD_TOKEN, LLAMA_KEYS, KEYS(llama_own),
      .activation = "silu", .bos = 1, .eos = 2, .pad = -1, .shape = &llama_shape},
-    {TESS_FAMILY_QWEN2, "qwen2", "Qwen2", "ForCausalLM", true, LLAMA_KEYS, KEYS(qwen2_own), .activation = "silu",
-     .windows = TESS_WINDOWS_SWITCHED, .bos = -1, .eos = -1, .pad = -1, .shape = &llama_shape},
-    {TESS_FAMILY_QWEN3, "qwen3", "Qwen3", "ForCausalLM", true, LLAMA_KEYS, KEYS(qwen3_own), .activation = "silu",
-     .windows = TESS_WINDOWS_SWITCHED, .bos = -1, .eos = -1, .pad = -1, .shape = &llama_shape},
-    {TESS_FAMILY_GPT2, "gpt2", "GPT2", "LMHeadModel", true, KEYS(gpt2_own), .activation = "gelu_new", .bos = 50256,
-     .eos = 50256, .pad = -1, .tied = true, .no = gpt2_no, .always = gpt2_always, .shape = &gpt2_shape},
-    {TESS_FAMILY_MINISTRAL, "ministral", "Ministral", "ForCausalLM", true, LLAMA_KEYS, KEYS(mistral_own),
+    {TESS_FAMILY_MISTRAL, "mistral", "Mistral", "ForCausalLM", TESS_HEAD_TOKEN, LLAMA_KEYS, KEYS(mistral_own),
+     .activation = "silu", .bos = 1, .eos = 2, .pad = -1, .shape = &llama_shape},
+    {TESS_FAMILY_QWEN2, "qwen2", "Qwen2", "ForCausalLM", TESS_HEAD_TOKEN, LLAMA_KEYS, KEYS(qwen2_own),
+     .activation = "silu", .windows = TESS_WINDOWS_SWITCHED, .bos = -1, .eos = -1, .pad = -1, .shape = &llama_shape},
+    {TESS_FAMILY_QWEN3, "qwen3", "Qwen3", "ForCausalLM", TESS_HEAD_TOKEN, LLAMA_KEYS, KEYS(qwen3_own),
+     .activation = "silu", .windows = TESS_WINDOWS_SWITCHED, .bos = -1, .eos = -1, .pad = -1, .shape = &llama_shape},
+    {TESS_FAMILY_GPT2, "gpt2", "GPT2", "LMHeadModel", TESS_HEAD_TOKEN, KEYS(gpt2_own), .activation = "gelu_new",
+     .bos = 50256, .eos = 50256, .pad = -1, .tied = true, .no = gpt2_no, .always = gpt2_always, .shape = &gpt2_shape},
+    {TESS_FAMILY_MINISTRAL, "ministral", "Ministral", "ForCausalLM", TESS_HEAD_TOKEN, LLAMA_KEYS, KEYS(mistral_own),
      .activation = "silu", .windows = TESS_WINDOWS_BY_TYPE, .writes_types = true, .bos = 1, .eos = 2, .pad = -1,
      .shape = &llama_shape},
-    {TESS_FAMILY_MIXTRAL, "mixtral", "Mixtral", "ForCausalLM", true, LLAMA_KEYS, KEYS(mixtral_own),
+    {TESS_FAMILY_MIXTRAL, "mixtral", "Mixtral", "ForCausalLM", TESS_HEAD_TOKEN, LLAMA_KEYS, KEYS(mixtral_own),
      .activation = "silu", .bos = 1, .eos = 2, .pad = -1, .shape = &llama_shape, .mixture = &mixtral},
-    {TESS_FAMILY_QWEN3_MOE, "qwen3_moe", "Qwen3Moe", "ForCausalLM", true, LLAMA_KEYS, KEYS(qwen3_moe_own),
+    {TESS_FAMILY_QWEN3_MOE, "qwen3_moe", "Qwen3Moe", "ForCausalLM", TESS_HEAD_TOKEN, LLAMA_KEYS, KEYS(qwen3_moe_own),
      .activation = "silu", .windows = TESS_WINDOWS_SWITCHED, .bos = -1, .eos = -1, .pad = -1, .shape = &llama_shape,
      .mixture = &qwen_mixture},
+    {TESS_FAMILY_SMOLLM3, "smollm3", "SmolLM3", "ForCausalLM", TESS_HEAD_TOKEN, LLAMA_KEYS, KEYS(smollm3_own),
+     .activation = "silu", .windows = TESS_WINDOWS_NO_ROPE, .writes_types = true, .rotated = TESS_ROTATED_LISTED,
+     .theta = 2e6, .bos = 128000, .eos = 128001, .pad = 128004, .tied = true, .shape = &llama_shape},
+    {TESS_FAMILY_MINISTRAL3, "ministral3", "Ministral3", "ForCausalLM", TESS_HEAD_TOKEN, LLAMA_KEYS,
+     KEYS(ministral3_own), .activation = "silu", .theta = 1e6, .scales_queries = true, .bos = 1, .eos = 2, .pad = 11,
+     .shape = &llama_shape},
+    {TESS_FAMILY_PHI3, "phi3", "Phi3", "ForCausalLM", TESS_HEAD_TOKEN, LLAMA_KEYS, KEYS(phi3_own), .activation = "silu",
+     .partial = 1, .longrope = true, .bos = 1, .eos = 32000, .pad = 32000, .shape = &phi3_shape},
+    {TESS_FAMILY_OLMO2, "olmo2", "Olmo2", "ForCausalLM", TESS_HEAD_SEQUENCE, LLAMA_KEYS, KEYS(olmo2_own),
+     .activation = "silu", .bos = -1, .eos = 50279, .pad = 1, .shape = &olmo2_shape},
+    {TESS_FAMILY_OLMO3, "olmo3", "Olmo3", "ForCausalLM", TESS_HEAD_SEQUENCE, LLAMA_KEYS, KEYS(olmo3_own),
+     .activation = "silu", .windows = TESS_WINDOWS_BY_TYPE, .pattern = 4, .writes_types = true, .theta = 5e5,
+     .local_theta = 5e5, .bos = -1, .eos = 50279, .pad = 1, .shape = &olmo2_shape},
+    {TESS_FAMILY_STARCODER2, "starcoder2", "Starcoder2", "ForCausalLM", TESS_HEAD_TOKEN, LLAMA_KEYS,
+     KEYS(starcoder2_own), .activation = "gelu_pytorch_tanh", .bos = 50256, .eos = 50256, .pad = -1, .tied = true,
+     .shape = &starcoder2_shape},
+    {TESS_FAMILY_STABLELM, "stablelm", "StableLm", "ForCausalLM", TESS_HEAD_TOKEN, LLAMA_KEYS, KEYS(stablelm_own),
+     .activation = "silu", .partial = 0.25, .bos = 0, .eos = 0, .pad = -1, .no = stablelm_no, .shape = &stablelm_shape},
+    {TESS_FAMILY_GRANITE, "granite", "Granite", "ForCausalLM", TESS_HEAD_LOGITS, LLAMA_KEYS, KEYS(granite_own),
+     .activation = "silu", .bos = 1, .eos = 2, .pad = -1, .shape = &llama_shape},
+    {TESS_FAMILY_GEMMA, "gemma", "Gemma", "ForCausalLM", TESS_HEAD_TOKEN, LLAMA_KEYS, KEYS(gemma_own),
+     .activation = "gelu_pytorch_tanh", .old_activation = "gelu", .bos = 2, .eos = 1, .pad = 0, .tied = true,
+     .no = gemma_no, .shape = &gemma_shape},
+    {TESS_FAMILY_GEMMA3, "gemma3_text", "Gemma3", "ForCausalLM", TESS_HEAD_LOGITS, LLAMA_KEYS, KEYS(gemma3_own),
+     .activation = "gelu_pytorch_tanh", .windows = TESS_WINDOWS_BY_TYPE, .pattern = 6, .writes_types = true,
+     .theta = 1e6, .local_theta = 1e4, .bos = 2, .eos = 1, .pad = 0, .tied = true, .no = gemma_no,
+     .shape = &gemma3_shape},
+    {TESS_FAMILY_GLM, "glm", "Glm", "ForCausalLM", TESS_HEAD_TOKEN, LLAMA_KEYS, KEYS(glm_own), .activation = "silu",
+     .partial = 0.5, .bos = -1, .eos = 151329, .more_eos = {151336, 151338}, .pad = 151329, .shape = &glm_shape},
+    {TESS_FAMILY_GLM4, "glm4", "Glm4", "ForCausalLM", TESS_HEAD_TOKEN, LLAMA_KEYS, KEYS(glm_own), .activation = "silu",
+     .partial = 0.5, .bos = -1, .eos = 151329, .more_eos = {151336, 151338}, .pad = 151329, .shape = &glm4_shape},
+    {TESS_FAMILY_EXAONE4, "exaone4", "Exaone4", "ForCausalLM", TESS_HEAD_TOKEN, LLAMA_KEYS, KEYS(exaone4_own),
+     .activation = "silu", .windows = TESS_WINDOWS_BY_TYPE, .pattern = 4, .writes_types = true,
+     .rotated = TESS_ROTATED_WINDOWED, .bos = 0, .eos = 2, .pad = -1, .shape = &exaone4_shape},
+    {TESS_FAMILY_GEMMA2, "gemma2", "Gemma2", "ForCausalLM", TESS_HEAD_TOKEN, LLAMA_KEYS, KEYS(gemma2_own),
+     .activation = "gelu_pytorch_tanh", .windows = TESS_WINDOWS_BY_TYPE, .pattern = 2, .writes_types = true, .bos = 2,
+     .eos = 1, .pad = 0, .tied = true, .no = gemma_no, .shape = &gemma3_shape},
+    {TESS_FAMILY_COHERE2, "cohere2", "Cohere2", "ForCausalLM", TESS_HEAD_LOGITS, LLAMA_KEYS, KEYS(cohere2_own),
+     .activation = "silu", .windows = TESS_WINDOWS_BY_TYPE, .pattern = 4, .writes_types = true,
+     .rotated = TESS_ROTATED_ONLY_WINDOWED, .bos = 5, .eos = 255001, .pad = 0, .tied = true, .shape = &cohere2_shape},
 };
 
 const tess_family_row *tess_family_find(tess_family family)
@@ -178,7 +349,7 @@ const char *tess_family_class(const tess_family_row *row, tess_head_kind head, c
 {
     const char *const ends[] = {row->causal, "ForSequenceClassification", "ForTokenClassification"};
     text[0] = '\0';
-    if (head == TESS_HEAD_LOGITS || row->classifies)
+    if (head <= row->heads)
         snprintf(text, TESS_FAMILY_CLASS, "%s%s", row->name, ends[head]);
     return text;
 }

@@ -34,11 +34,21 @@ typedef enum tess_member {
     TESS_MEMBER_BALANCE,
     TESS_MEMBER_Z,
     TESS_MEMBER_NOISE,
+    TESS_MEMBER_EMBEDDING_FACTOR,
+    TESS_MEMBER_ATTENTION_FACTOR,
+    TESS_MEMBER_RESIDUAL_FACTOR,
+    TESS_MEMBER_LOGITS_DIVISOR,
+    TESS_MEMBER_QUERY_SCALAR,
+    TESS_MEMBER_LOGIT_FACTOR,
+    TESS_MEMBER_ATTENTION_CAP,
+    TESS_MEMBER_LOGIT_CAP,
+    TESS_MEMBER_PARALLEL,
     TESS_MEMBER_ACTIVATION, /* a name, which must be that of the family's activation */
     TESS_N_MEMBERS
 } tess_member;
 
-enum { TESS_KEY_REQUIRED = -1, TESS_KEY_MEMBERS = 3 };
+/* Values of `absent`: the key must be there; the key is written and never read. */
+enum { TESS_KEY_REQUIRED = -1, TESS_KEY_WRITTEN = -2, TESS_KEY_MEMBERS = 3 };
 
 /* A key and what it sets. A key without members is a constant that is only written. */
 typedef struct tess_config_key {
@@ -47,16 +57,24 @@ typedef struct tess_config_key {
     /* The value if the key is absent. Numbers of heads, sizes of heads and feed-forward channels: 0 means that they
      * follow from other sizes. */
     double absent;
-    bool only_written;
 } tess_config_key;
 
 /* ---- Rows ---- */
 /* The layers that have the sliding window. */
 typedef enum tess_windows {
-    TESS_WINDOWS_ALL,     /* all layers, if the family has a window */
-    TESS_WINDOWS_BY_TYPE, /* those that layer_types names; without it all layers */
-    TESS_WINDOWS_SWITCHED /* none unless use_sliding_window; then by type, or all layers from max_window_layers on */
+    TESS_WINDOWS_ALL,      /* all layers, if the family has a window */
+    TESS_WINDOWS_BY_TYPE,  /* those that layer_types names; without it all but each `pattern`-th layer */
+    TESS_WINDOWS_SWITCHED, /* none unless use_sliding_window; then by type, or all layers from max_window_layers on */
+    TESS_WINDOWS_NO_ROPE   /* none unless use_sliding_window; then by type, or the layers that are not rotated */
 } tess_windows;
+
+/* The layers whose q and k are rotated. */
+typedef enum tess_rotated {
+    TESS_ROTATED_ALL,
+    TESS_ROTATED_LISTED, /* those with a 1 in no_rope_layers; without it all but each no_rope_layer_interval-th */
+    TESS_ROTATED_ONLY_WINDOWED, /* those with a window */
+    TESS_ROTATED_WINDOWED       /* those with a window; all layers if the model has none */
+} tess_rotated;
 
 /* Names of parameters, and what the family's layers are made of. A name that is NULL is a part that layers lack.
  * Names of a layer's parameters come after the layer's own name. */
@@ -65,11 +83,16 @@ typedef struct tess_family_shape {
     const char *prefix, *layers;   /* "model" and "layers": layer 3 is "model.layers.3" */
     const char *norm;              /* the final norm */
     const char *token_head;        /* the head of ...ForTokenClassification */
-    const char *attention_norm, *qkv, *q, *k, *v, *o, *q_norm, *k_norm;
-    const char *feed_norm, *gate, *up, *down;
-    bool layer_norm;   /* LayerNorm with biases */
-    bool in_out;       /* matrices are stored (in, out) */
-    bool small_output; /* projections into the residual stream start with smaller values */
+    const char *attention_norm, *qkv, *q, *k, *v, *o, *q_norm, *k_norm, *attention_end;
+    const char *feed_norm, *gate_up, *gate, *up, *down, *feed_end; /* the ends are norms of branches */
+    bool layer_norm;                                               /* LayerNorm with biases */
+    bool bare_norms;                                               /* LayerNorm without biases */
+    bool one_plus;                                                 /* norms multiply by 1 + w */
+    bool scales_embedding; /* the embedding is multiplied by sqrt(C), rounded to the compute dtype */
+    bool interleaved;      /* rotated pairs are neighbouring channels */
+    bool wide_norms;       /* norms of q and k are over the channels of all heads */
+    bool in_out;           /* matrices are stored (in, out) */
+    bool small_output;     /* projections into the residual stream start with smaller values */
     tess_activation activation;
 } tess_family_shape;
 
@@ -80,18 +103,29 @@ typedef struct tess_family_mixture {
     bool selects_layers; /* config.json says which layers have a feed-forward: decoder_sparse_step, mlp_only_layers */
 } tess_family_mixture;
 
+/* A model's head gives logits, or numbers for each sequence or token. */
+typedef enum tess_head_kind { TESS_HEAD_LOGITS, TESS_HEAD_SEQUENCE, TESS_HEAD_TOKEN } tess_head_kind;
+
 typedef struct tess_family_row {
     tess_family family;
     const char *model_type; /* "llama", as in config.json */
     const char *name;       /* "Llama": the architecture is LlamaForCausalLM */
     const char *causal;     /* "ForCausalLM", or GPT-2's word for it */
-    bool classifies;        /* whether there are ...ForSequenceClassification and ...ForTokenClassification */
+    tess_head_kind heads;   /* the heads that transformers has for it: this one and those before it in the list */
     const tess_config_key *base, *own; /* keys; a key of `own` replaces the key of `base` with the same first member */
     int n_base, n_own;
-    const char *activation; /* the name that is written */
+    const char *activation, *old_activation; /* the name that is written, and another one of old files or NULL */
     tess_windows windows;
-    bool writes_types;         /* layer_types is written even if other keys say the same */
+    int pattern;       /* distance of the layers without a window, if config.json names none; 0: all have it */
+    bool writes_types; /* layer_types is written even if other keys say the same */
+    tess_rotated rotated;
+    double theta;              /* rope_theta if it is absent; 0: 10000 */
+    double local_theta;        /* rope_theta of layers with a window, if they have their own; 0: they have none */
+    double partial;            /* partial_rotary_factor if it is absent; 0: heads are always rotated whole */
+    bool longrope;             /* longrope is known, also under its older names yarn and su */
+    bool scales_queries;       /* queries are scaled by position */
     int64_t bos, pad, eos;     /* tokens if their keys are absent; -1: none */
+    int64_t more_eos[2];       /* 0: none */
     bool tied;                 /* tie_word_embeddings if it is absent */
     const char *const *no;     /* names of keys that must be false, up to NULL; NULL: there are none */
     const char *const *always; /* keys that must be true */
@@ -103,8 +137,6 @@ typedef struct tess_family_row {
 const tess_family_row *tess_family_find(tess_family family);
 const tess_family_row *tess_family_find_type(const char *model_type);
 
-/* A model's head gives logits, or numbers for each sequence or token. */
-typedef enum tess_head_kind { TESS_HEAD_LOGITS, TESS_HEAD_SEQUENCE, TESS_HEAD_TOKEN, TESS_N_HEAD_KINDS } tess_head_kind;
 enum { TESS_FAMILY_CLASS = 64, TESS_FAMILY_LIST = 512 };
 /* Writes the name of the class in transformers, "LlamaForCausalLM", or "" if the family has no such head. Returns
  * text. */
@@ -129,8 +161,9 @@ int tess_layer_kinds_write(const tess_family_row *row, const tess_model_config *
 
 /* Scaling of rotary positions. Reads v5's rope_parameters, or v4's rope_theta and rope_scaling. Writes v4, which
  * both versions of transformers read. */
-tess_status tess_rope_parse(const json_t *json, const char *what, int64_t max_position, tess_rope_config *rope);
-int tess_rope_write(const tess_rope_config *rope, json_t *json);
+tess_status tess_rope_parse(const json_t *json, const char *what, const tess_family_row *row,
+                            tess_model_config *config);
+int tess_rope_write(const tess_family_row *row, const tess_model_config *config, json_t *json);
 
 /* ---- Building ---- */
 /* Adds the parameters of all units and fills in their blocks. */
@@ -143,8 +176,8 @@ tess_norm tess_family_add_norm(tess_model *model, int unit, const char *prefix, 
 int tess_family_add_table(tess_model *model, int unit, int64_t rows, const char *name);
 /* Whether this part has the embedding's table, for the embedding or for a tied head. The table is in unit 0. */
 bool tess_family_has_table(const tess_model *model);
-/* Creates the block of the embedding with its table and without positions. Returns NULL if this part has no
- * embedding, or with model->built. */
+/* Creates the block of the embedding with its table and without positions. Returns NULL if this part has no table, or
+ * with model->built. */
 tess_embedding_params *tess_family_embedding(tess_model *model, const char *table);
 /* Starts the block of layer i of this part: sets its size and number. Returns its unit. */
 int tess_family_layer(tess_model *model, int64_t i);

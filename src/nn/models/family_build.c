@@ -19,6 +19,12 @@ static tess_block *block_of(const place *at)
     return &at->model->blocks[at->unit];
 }
 
+/* A factor of 1 needs no work. */
+static float factor_of(double factor)
+{
+    return factor == 1 ? 0 : (float)factor;
+}
+
 /* Adds a norm over n channels, or none. */
 static tess_norm add_norm(const place *at, const char *name, int64_t n)
 {
@@ -38,22 +44,27 @@ static tess_linear part_of(const place *at, const tess_linear *fused, int64_t fi
 {
     tess_linear part = *fused;
     tess_cut_range(out, at->model->part.tp_degree, at->model->part.tp_rank, &part.offset, &part.n_out);
-    part.offset += first;
+    part.offset = (part.offset + first) * (fused->in_out ? 1 : fused->ld);
     part.out = out;
     part.stored_whole = true;
     return part;
 }
 
-/* Refuses an adapter on a fused map if ranks share it: its parts share one B. */
+/* Refuses an adapter on a fused map if its parts are computed one by one: they share one B. */
 static void refuse_adapter(const place *at, const tess_linear *fused, const char *name)
 {
     tess_model *model = at->model;
-    if (model->built == TESS_OK && model->part.tp_degree > 1 && fused->adapter.rank > 0)
-        model->built =
-            TESS_FAIL(TESS_E_UNSUPPORTED,
-                      "%s: ranks that share layers have no adapter of %s, which is several maps in one: name "
-                      "the other maps alone, or set parallelism.tensor_parallel_degree=1",
-                      model->config.lora.source, name);
+    const bool shared = model->part.tp_degree > 1;
+    if (model->built != TESS_OK || fused->adapter.rank == 0 || (fused->joined && !shared))
+        return;
+    model->built =
+        fused->joined
+            ? TESS_FAIL(TESS_E_UNSUPPORTED,
+                        "%s: ranks that share layers have no adapter of %s, which is several maps in one: name the "
+                        "other maps alone, or set parallelism.tensor_parallel_degree=1",
+                        model->config.lora.source, name)
+            : TESS_FAIL(TESS_E_UNSUPPORTED, "%s: %s, which is two maps in one, has no adapter: name the other maps",
+                        model->config.lora.source, name);
 }
 
 static void add_qkv(const place *at, tess_attention_params *p)
@@ -63,6 +74,7 @@ static void add_qkv(const place *at, tess_attention_params *p)
     const bool bias = at->model->config.parts.qkv_bias;
     p->qkv = add_linear(at, s->qkv, cut.stream, (tess_cut){cut.q.size + 2 * cut.kv.size, 0}, at->std, bias);
     if (s->qkv != NULL) {
+        p->qkv.joined = true;
         refuse_adapter(at, &p->qkv, s->qkv);
         p->q = part_of(at, &p->qkv, 0, cut.q);
         p->k = part_of(at, &p->qkv, cut.q.size, cut.kv);
@@ -72,6 +84,16 @@ static void add_qkv(const place *at, tess_attention_params *p)
     p->q = add_linear(at, s->q, cut.stream, cut.q, at->std, bias);
     p->k = add_linear(at, s->k, cut.stream, cut.kv, at->std, bias);
     p->v = add_linear(at, s->v, cut.stream, cut.kv, at->std, bias);
+}
+
+static void choose_rope(const place *at, tess_attention_params *p)
+{
+    const tess_model_config *c = &at->model->config;
+    const bool local = c->local_theta > 0 && p->window > 0;
+    if (at->shape->positions != NULL || c->layers[block_of(at)->layer] & TESS_LAYER_NO_ROPE)
+        return;
+    p->k_rope = local ? TESS_ROPE_LOCAL : TESS_ROPE_MAIN;
+    p->q_rope = c->rope.query_beta > 0 ? TESS_ROPE_QUERY : p->k_rope;
 }
 
 static void add_attention(const place *at)
@@ -86,12 +108,21 @@ static void add_attention(const place *at)
     p->n_heads = tess_family_share(model, at->cut.q) / c->head_size;
     p->n_kv_heads = tess_family_share(model, at->cut.kv) / c->head_size;
     p->window = tess_model_config_window(c, block_of(at)->layer);
-    p->rope = s->positions == NULL;
+    p->scale = (float)(c->factors.attention > 0
+                           ? c->factors.attention
+                           : 1 / sqrt((double)(c->factors.query_scalar > 0 ? c->factors.query_scalar : p->head_size)));
+    p->rotary = tess_model_config_rotary(c);
+    p->interleaved = s->interleaved;
+    p->soft_cap = (float)c->factors.attention_cap;
+    p->lends_norm = c->parts.parallel;
+    choose_rope(at, p);
     p->norm = add_norm(at, s->attention_norm, c->hidden_size);
     add_qkv(at, p);
-    p->q_norm = add_norm(at, c->parts.qk_norm ? s->q_norm : NULL, c->head_size);
-    p->k_norm = add_norm(at, c->parts.qk_norm ? s->k_norm : NULL, c->head_size);
+    p->wide_norms = s->wide_norms;
+    p->q_norm = add_norm(at, c->parts.qk_norm ? s->q_norm : NULL, s->wide_norms ? at->cut.q.size : c->head_size);
+    p->k_norm = add_norm(at, c->parts.qk_norm ? s->k_norm : NULL, s->wide_norms ? at->cut.kv.size : c->head_size);
     p->o = add_linear(at, s->o, at->cut.q, at->cut.stream, at->out_std, c->parts.o_bias);
+    p->end = (tess_branch_end){add_norm(at, s->attention_end, c->hidden_size), factor_of(c->factors.residual)};
 }
 
 static void add_feed_forward(const place *at)
@@ -99,15 +130,32 @@ static void add_feed_forward(const place *at)
     const tess_family_shape *s = at->shape;
     const tess_family_cuts cut = at->cut;
     const bool bias = at->model->config.parts.mlp_bias;
+    tess_block *block = block_of(at);
     tess_feed_forward_params *p = tess_model_add_part(at->model, at->unit, &tess_feed_forward_part);
     if (p == NULL)
         return;
     p->size = tess_family_share(at->model, cut.mlp);
-    p->norm = add_norm(at, s->feed_norm, at->model->config.hidden_size);
-    p->gate = add_linear(at, s->gate, cut.stream, cut.mlp, at->std, bias);
-    p->up = add_linear(at, s->up, cut.stream, cut.mlp, at->std, bias);
+    if (at->model->config.parts.parallel) {
+        const tess_attention_params *attention = tess_block_find(block, &tess_attention_part);
+        block->parts[block->n_parts - 1].parallel = p->shares_norm = true;
+        p->norm = attention->norm;
+    } else {
+        p->norm = add_norm(at, s->feed_norm, at->model->config.hidden_size);
+    }
+    if (s->gate_up != NULL) {
+        const tess_linear fused =
+            add_linear(at, s->gate_up, cut.stream, (tess_cut){2 * cut.mlp.size, 0}, at->std, bias);
+        refuse_adapter(at, &fused, s->gate_up);
+        p->gate = part_of(at, &fused, 0, cut.mlp);
+        p->up = part_of(at, &fused, cut.mlp.size, cut.mlp);
+    } else {
+        p->gate = add_linear(at, s->gate, cut.stream, cut.mlp, at->std, bias);
+        p->up = add_linear(at, s->up, cut.stream, cut.mlp, at->std, bias);
+    }
     p->down = add_linear(at, s->down, cut.mlp, cut.stream, at->out_std, bias);
     tess_family_sum_leaves(at->model, p);
+    p->end = (tess_branch_end){add_norm(at, s->feed_end, at->model->config.hidden_size),
+                               factor_of(at->model->config.factors.residual)};
 }
 
 void tess_family_build(tess_model *model)
@@ -118,13 +166,18 @@ void tess_family_build(tess_model *model)
     place at = {model, s, 0, tess_family_cut(model), c->initializer_range, c->initializer_range};
     if (s->small_output)
         at.out_std /= sqrt(2.0 * (double)c->n_layers);
-    if (embedding != NULL && s->positions != NULL)
+    if (embedding != NULL) {
+        embedding->rounds = s->scales_embedding;
+        embedding->factor = s->scales_embedding ? (float)sqrt((double)c->hidden_size) : factor_of(c->factors.embedding);
+    }
+    if (embedding != NULL && model->part.embedding && s->positions != NULL)
         embedding->positions = tess_family_add_table(model, 0, c->max_position, s->positions);
     for (int64_t i = 0; i < model->part.n_layers && model->built == TESS_OK; i++) {
         at.unit = tess_family_layer(model, i);
         tess_block *block = block_of(&at);
         snprintf(block->name, sizeof(block->name), "%s.%s.%d", s->prefix, s->layers, (int)block->layer);
         block->layer_norm = s->layer_norm;
+        block->one_plus = s->one_plus;
         block->activation = s->activation;
         add_attention(&at);
         if (tess_model_config_mixes(c, block->layer))

@@ -59,7 +59,7 @@ void *tess_model_add_sized_part(tess_model *model, int unit, const tess_part *pa
         model->built = tess_mem_alloc(model->mem, TESS_POOL_MISC, own_bytes, "a part's parameters", &own);
     if (model->built != TESS_OK)
         return NULL;
-    block->parts[block->n_parts++] = (tess_placed_part){part, own, model->work_bytes};
+    block->parts[block->n_parts++] = (tess_placed_part){part, own, model->work_bytes, false};
     model->work_bytes += part->work_bytes;
     model->n_parts++;
     return own;
@@ -68,8 +68,9 @@ void *tess_model_add_sized_part(tess_model *model, int unit, const tess_part *pa
 tess_norm tess_family_add_norm(tess_model *model, int unit, const char *prefix, const char *name, int64_t n)
 {
     tess_norm norm = {.bias = -1};
-    norm.weight = tess_model_add_param(model, unit, TESS_INIT_ONE, 0, n, 0, "%s.%s.weight", prefix, name);
-    if (model->blocks[unit].layer_norm)
+    norm.weight = tess_model_add_param(model, unit, model->blocks[unit].one_plus ? TESS_INIT_ZERO : TESS_INIT_ONE, 0, n,
+                                       0, "%s.%s.weight", prefix, name);
+    if (model->blocks[unit].layer_norm && !tess_family_find(model->config.family)->shape->bare_norms)
         norm.bias = tess_model_add_param(model, unit, TESS_INIT_ZERO, 0, n, 0, "%s.%s.bias", prefix, name);
     return norm;
 }
@@ -214,7 +215,7 @@ tess_embedding_params *tess_family_embedding(tess_model *model, const char *tabl
     block->table = tess_family_add_table(model, 0, model->config.vocab_size, table);
     if (model->built == TESS_OK)
         model->params[block->first + block->table].copy = model->config.tied && !model->part.head;
-    return model->part.embedding ? p : NULL;
+    return p;
 }
 
 /* Adds a value head. It starts at 0, so that all values of an untrained head are 0. */
@@ -241,6 +242,7 @@ void tess_family_head(tess_model *model, const tess_family_shape *shape)
     block->layer = -1;
     snprintf(block->name, sizeof(block->name), "head");
     block->layer_norm = shape->layer_norm;
+    block->one_plus = shape->one_plus;
     p->norm = tess_family_add_norm(model, unit, shape->prefix, shape->norm, c->hidden_size);
     p->value.weight = -1;
     if (c->value_head && c->n_outputs > 0) {
@@ -259,6 +261,10 @@ void tess_family_head(tess_model *model, const tess_family_shape *shape)
                             .n_in = width,
                             .n_out = rows,
                             .ld = width};
+    if (c->n_outputs == 0) {
+        p->factor = c->factors.logits_divisor > 0 ? (float)(1 / c->factors.logits_divisor) : (float)c->factors.logits;
+        p->soft_cap = (float)c->factors.logit_cap;
+    }
     if (c->output_bias)
         p->head.bias = tess_model_add_param(model, unit, TESS_INIT_ZERO, 0, rows, 0, "%s.bias", score);
     if (c->n_outputs > 0)
