@@ -203,6 +203,7 @@ tess_status tess_split_head_norm_forward(const tess_layer_call *c, const tess_no
 tess_status tess_split_head_norm_backward(const tess_layer_call *c, const tess_norm *norm, tess_cut heads,
                                           const void *x, const float *rstd, const void *dy, void *dx)
 {
+    const tess_attention_params *p = c->own;
     const whole_rows rows = all_rows(c, heads);
     const int64_t width = rows.channels.size;
     size_t element = tess_dtype_size(c->dtype);
@@ -210,7 +211,7 @@ tess_status tess_split_head_norm_backward(const tess_layer_call *c, const tess_n
          *all_dx = tess_at(c, all_dy, c->T * width);
     TESS_TRY(tess_split_gather(c, rows.channels, element, x, all_x, width));
     TESS_TRY(tess_split_gather(c, rows.channels, element, dy, all_dy, width));
-    if (rows.width != width) {
+    if (!p->wide_norms) {
         TESS_TRY(tess_split_gather(c, heads, sizeof(float), rstd, c->split.rstd, heads.size));
         rstd = c->split.rstd;
     }
