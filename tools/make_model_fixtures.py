@@ -137,6 +137,8 @@ CASES = {
                                  use_parallel_residual=True), PACKED),
     "exaone4": (*llama("Exaone4", num_attention_heads=4, num_key_value_heads=2, num_hidden_layers=4, sliding_window=6),
                 PACKED),
+    "olmoe": (*llama("Olmoe", intermediate_size=10, num_experts=6, num_experts_per_tok=3, num_attention_heads=4,
+                     num_key_value_heads=2, norm_topk_prob=True, pad_token_id=None), PACKED),
 }
 
 

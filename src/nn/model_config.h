@@ -29,7 +29,8 @@ typedef enum tess_family {
     TESS_FAMILY_GLM,
     TESS_FAMILY_GLM4,
     TESS_FAMILY_EXAONE4,
-    TESS_FAMILY_COHERE2
+    TESS_FAMILY_COHERE2,
+    TESS_FAMILY_OLMOE
 } tess_family;
 
 typedef enum tess_rope_kind {

@@ -11,6 +11,7 @@ typedef struct tess_part tess_part;
 /* Choices of a family, or of its config.json, about the parts of layers. */
 typedef struct tess_parts_config {
     bool qkv_bias, o_bias, qk_norm; /* attention: biases, and norms of q and k */
+    double clip_qkv;                /* attention: a bound of q, k and v; 0: none */
     bool mlp_bias;                  /* feed-forward */
     bool parallel;                  /* attention and feed-forward read the same stream */
     struct {

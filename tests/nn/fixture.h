@@ -37,7 +37,8 @@ static const char *const fixture_names[] = {"llama",
                                             "cohere2",
                                             "stablelm_parallel",
                                             "mixtral",
-                                            "qwen3_moe"};
+                                            "qwen3_moe",
+                                            "olmoe"};
 enum { N_FIXTURES = sizeof(fixture_names) / sizeof(fixture_names[0]) };
 
 static const char *const kernel_levels[] = {"ref", "avx2", "avx512", "avx512_bf16", "amx"};

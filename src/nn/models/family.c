@@ -181,6 +181,19 @@ static const tess_config_key qwen3_moe_own[] = {
     {"norm_topk_prob", {TESS_MEMBER_NORMALIZE}, false},
     ROUTER_LOSSES(0.001),
 };
+static const tess_config_key olmoe_own[] = {
+    {"intermediate_size", {TESS_MEMBER_MLP, TESS_MEMBER_EXPERT_SIZE}, TESS_KEY_REQUIRED},
+    {NULL, {TESS_MEMBER_HEAD_SIZE}, 0},
+    {"max_position_embeddings", {TESS_MEMBER_POSITIONS}, 4096},
+    {"rms_norm_eps", {TESS_MEMBER_EPS}, 1e-5},
+    ATTENTION_BIAS,
+    {NULL, {TESS_MEMBER_QK_NORM}, true},
+    {"clip_qkv", {TESS_MEMBER_CLIP}, 0},
+    {"num_experts", {TESS_MEMBER_EXPERTS}, 64},
+    {"num_experts_per_tok", {TESS_MEMBER_TOP_K}, 8},
+    {"norm_topk_prob", {TESS_MEMBER_NORMALIZE}, false},
+    ROUTER_LOSSES(0.01),
+};
 /* Dropout is written as 0: Tessera has none, and transformers' default is 0.1. */
 static const tess_config_key gpt2_own[] = {
     {"vocab_size", {TESS_MEMBER_VOCAB}, 50257},
@@ -240,6 +253,8 @@ static const tess_family_shape glm4_shape = {
 static const tess_family_shape cohere2_shape = {
     MODEL, PRE_NORMS, .layer_norm = true, .bare_norms = true, .interleaved = true, QKV, OUT, GATED,
     .activation = TESS_ACT_SILU};
+static const tess_family_shape olmoe_shape = {
+    MODEL, PRE_NORMS, QKV, QK_NORMS, .wide_norms = true, OUT, GATED, .activation = TESS_ACT_SILU};
 static const tess_family_shape stablelm_shape = {
     MODEL, PRE_NORMS, .layer_norm = true, QKV, OUT, GATED, .activation = TESS_ACT_SILU};
 static const tess_family_shape starcoder2_shape = {
@@ -265,6 +280,7 @@ static const tess_family_shape gpt2_shape = {
     .activation = TESS_ACT_GELU_TANH,
 };
 
+static const tess_family_mixture olmoe_mixture = {"mlp", "gate_proj", "up_proj", "down_proj", false};
 static const tess_family_mixture mixtral = {"block_sparse_moe", "w1", "w3", "w2", false};
 static const tess_family_mixture qwen_mixture = {"mlp", "gate_proj", "up_proj", "down_proj", true};
 
@@ -327,6 +343,8 @@ static const tess_family_row families[] = {
     {TESS_FAMILY_COHERE2, "cohere2", "Cohere2", "ForCausalLM", TESS_HEAD_LOGITS, LLAMA_KEYS, KEYS(cohere2_own),
      .activation = "silu", .windows = TESS_WINDOWS_BY_TYPE, .pattern = 4, .writes_types = true,
      .rotated = TESS_ROTATED_ONLY_WINDOWED, .bos = 5, .eos = 255001, .pad = 0, .tied = true, .shape = &cohere2_shape},
+    {TESS_FAMILY_OLMOE, "olmoe", "Olmoe", "ForCausalLM", TESS_HEAD_LOGITS, LLAMA_KEYS, KEYS(olmoe_own),
+     .activation = "silu", .bos = -1, .eos = 50279, .pad = 1, .shape = &olmoe_shape, .mixture = &olmoe_mixture},
 };
 
 const tess_family_row *tess_family_find(tess_family family)

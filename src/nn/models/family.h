@@ -43,6 +43,7 @@ typedef enum tess_member {
     TESS_MEMBER_ATTENTION_CAP,
     TESS_MEMBER_LOGIT_CAP,
     TESS_MEMBER_PARALLEL,
+    TESS_MEMBER_CLIP,
     TESS_MEMBER_ACTIVATION, /* a name, which must be that of the family's activation */
     TESS_N_MEMBERS
 } tess_member;
