@@ -17,7 +17,7 @@ typedef struct shape {
     int n_seqs;
     int64_t q_len[MAX_SEQS], extra[MAX_SEQS]; /* keys before the first query */
     float soft_cap;
-    bool sinks;
+    bool sinks, far_sinks; /* far: the sinks of the first heads are -30, 30 and -infinity */
 } shape;
 
 /* Inputs and outputs of one call; rows of k and v of all sequences follow each other, with NaN after each
@@ -110,6 +110,8 @@ static problem *problem_create(const shape *s, tess_dtype dtype)
     p->dk = matrix(p, p->T, kv_width, p->g.dk_stride, NAN);
     p->dv = matrix(p, p->T, kv_width, p->g.dv_stride, NAN);
     p->sinks = matrix(p, 1, s->H, s->H, 2);
+    for (int64_t h = 0; s->far_sinks && h < 3; h++)
+        put(p, p->sinks, h, (const float[]){-30, 30, -INFINITY}[h]);
     p->dsinks = take(sizeof(float) * (size_t)s->H);
     if (s->sinks) {
         p->a.sinks = p->sinks;
