@@ -50,9 +50,9 @@ def rope(kind, **kw):
     return dict(rope_type=kind, rope_theta=kw.pop("theta", 10000.0), **kw)
 
 
-def gpt2():
+def gpt2(**kw):
     config = transformers.GPT2Config(vocab_size=97, n_embd=20, n_layer=2, n_head=5, n_positions=48, resid_pdrop=0.0,
-                                     embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=1, eos_token_id=2)
+                                     embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=1, eos_token_id=2, **kw)
     return config, transformers.GPT2LMHeadModel
 
 
@@ -84,6 +84,7 @@ CASES = {
                      rope_parameters=rope("yarn", factor=2.0, original_max_position_embeddings=32, beta_fast=16.0,
                                           beta_slow=2.0, truncate=False, mscale=1.2, mscale_all_dim=0.7)), PACKED),
     "gpt2": (*gpt2(), PACKED),
+    "gpt2_erf": (*gpt2(activation_function="gelu"), PACKED),
     "mixtral": (*llama("Mixtral", hidden_size=18, intermediate_size=13, num_local_experts=5, num_experts_per_tok=2,
                        sliding_window=6, num_attention_heads=4, num_key_value_heads=2, head_dim=6,
                        output_router_logits=True, router_aux_loss_coef=0.3), PACKED),

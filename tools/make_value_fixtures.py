@@ -46,17 +46,21 @@ CASES = {
                                       tie_word_embeddings=True)),
     "mistral, token": ("token", llama("Mistral", sliding_window=5, head_dim=12, num_attention_heads=4,
                                       num_key_value_heads=2)),
+    "gemma3, sequence": ("sequence", llama("Gemma3Text", head_dim=10, num_attention_heads=4, num_key_value_heads=2,
+                                           sliding_window=5, query_pre_attn_scalar=13,
+                                           layer_types=["sliding_attention", "full_attention"])),
     "gpt2, token": ("token", gpt2()),
     "gpt2, trl": ("trl", gpt2()),
 }
 
 
-def fill(state):
+def fill(state, around=1.0):
+    """around: the mean of norms"""
     filled = set()  # a tied head is the embedding, and is called so
     for name, tensor in state.items():
         if tensor.is_floating_point() and tensor.data_ptr() not in filled:
             filled.add(tensor.data_ptr())
-            tensor.copy_(torch.from_numpy(weights(name, tuple(tensor.shape)).copy()))
+            tensor.copy_(torch.from_numpy(weights(name, tuple(tensor.shape), around).copy()))
 
 
 def of_head(kind, config):
@@ -64,7 +68,7 @@ def of_head(kind, config):
     factory = {"token": transformers.AutoModelForTokenClassification,
                "sequence": transformers.AutoModelForSequenceClassification}[kind]
     model = factory.from_config(config).double().eval()
-    fill(model.state_dict())
+    fill(model.state_dict(), 0.0 if config.model_type.startswith("gemma") else 1.0)
     if kind == "token":
         return model, lambda ids: model(input_ids=ids).logits[0, :, 0]
     return model, lambda ids: model.score(model.model(input_ids=ids).last_hidden_state)[0, :, 0]

@@ -70,12 +70,12 @@ static tess_status parse_outputs(const json_t *json, const char *what, const tes
 {
     const char *architecture = json_string_value(json_array_get(json_object_get(json, "architectures"), 0));
     const json_t *labels = json_object_get(json, "id2label");
-    char text[TESS_FAMILY_CLASS];
-    if (architecture == NULL || architecture[0] == '\0')
+    tess_head_kind head = TESS_HEAD_LOGITS;
+    if (architecture != NULL && architecture[0] != '\0')
+        TESS_TRY(tess_family_head_of(row, architecture, what, &head));
+    if (head == TESS_HEAD_LOGITS)
         return TESS_OK;
-    config->output_bias = strcmp(architecture, tess_family_class(row, TESS_HEAD_TOKEN, text)) == 0;
-    if (!config->output_bias && strcmp(architecture, tess_family_class(row, TESS_HEAD_SEQUENCE, text)) != 0)
-        return TESS_OK;
+    config->output_bias = head == TESS_HEAD_TOKEN;
     config->n_outputs = json_is_object(labels) ? (int64_t)json_object_size(labels) : 2;
     TESS_TRY(tess_json_get_int(json, "num_labels", what, &config->n_outputs));
     TESS_CHECK(config->n_outputs > 0, TESS_E_FORMAT, "%s: num_labels is %lld: a %s has one at least", what,

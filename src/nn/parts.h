@@ -13,6 +13,7 @@ typedef struct tess_parts_config {
     bool qkv_bias, o_bias, qk_norm; /* attention: biases, and norms of q and k */
     double clip_qkv;                /* attention: a bound of q, k and v; 0: none */
     bool mlp_bias;                  /* feed-forward */
+    uint8_t activation;             /* feed-forward: row of the table of names in config_keys.c */
     bool parallel;                  /* attention and feed-forward read the same stream */
     struct {
         int64_t n, top_k, size; /* experts of a layer (0: there are none), experts of a token, channels of an expert */

@@ -1,5 +1,6 @@
 /* Reading and writing config.json, and what is refused. */
 #include "fixture.h"
+#include "nn/models/family.h"
 
 static tess_status parse(const char *text, tess_model_config *config)
 {
@@ -224,8 +225,87 @@ static void absent_keys_are_those_of_the_family(void)
         EXPECT(c.rope.partial == rows[i].partial && c.tied == rows[i].tied);
         EXPECT(count(&c) > 0);
     }
-    tess_model_config c; /* a name that Gemma's first files have for the same function */
-    EXPECT_OK(parse("{\"model_type\":\"gemma\"," SMALL ",\"num_key_value_heads\":2,\"hidden_act\":\"gelu\"}", &c));
+}
+
+/* The activation's name is written as it was read. */
+static void activations_are_found_by_their_names(void)
+{
+    static const struct {
+        const char *type, *key, *name, *written;
+        tess_activation activation;
+    } rows[] = {
+        {"gpt2", "activation_function", "gelu", "gelu", TESS_ACT_GELU_ERF},
+        {"gpt2", "activation_function", "gelu_fast", "gelu_fast", TESS_ACT_GELU_TANH},
+        {"gpt2", "activation_function", "silu", "silu", TESS_ACT_SILU},
+        {"gpt2", "activation_function", NULL, "gelu_new", TESS_ACT_GELU_TANH},
+        {"llama", "hidden_act", "gelu", "gelu", TESS_ACT_GELU_ERF},
+        {"llama", "hidden_act", NULL, "silu", TESS_ACT_SILU},
+        {"granite", "hidden_act", "swish", "swish", TESS_ACT_SILU},
+        {"starcoder2", "hidden_act", "gelu", "gelu", TESS_ACT_GELU_ERF},
+        {"gemma", "hidden_act", "gelu", "gelu_pytorch_tanh", TESS_ACT_GELU_TANH}, /* its first files mean tanh */
+        {"gemma2", "hidden_activation", "gelu", "gelu", TESS_ACT_GELU_ERF},
+        {"mixtral", "hidden_act", "gelu_new", "gelu_new", TESS_ACT_GELU_TANH},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char text[512], act[64] = "";
+        tess_model_config c, again;
+        json_t *json;
+        if (rows[i].name != NULL)
+            snprintf(act, sizeof(act), ",\"%s\":\"%s\"", rows[i].key, rows[i].name);
+        snprintf(text, sizeof(text), "{\"model_type\":\"%s\"," SMALL ",\"num_key_value_heads\":2%s}", rows[i].type,
+                 act);
+        EXPECT_OK(parse(text, &c));
+        EXPECT_OK(tess_model_config_to_json(&c, TESS_F32, &json));
+        EXPECT_TEXT(json_string_value(json_object_get(json, rows[i].key)), rows[i].written);
+        EXPECT_OK(tess_model_config_parse(json, "again", &again));
+        json_decref(json);
+        EXPECT_SAME(&again, &c, 1);
+        EXPECT_INT(tess_family_activation(&c), rows[i].activation);
+    }
+}
+
+/* A class that the family lacks is refused: its head is no language model's. */
+static void classes_that_the_family_lacks_are_named(void)
+{
+    static const struct {
+        const char *type, *class, *supported; /* supported NULL: the class counts as the language model */
+    } rows[] = {
+        {"llama", "LlamaForCausalLM", NULL},
+        {"llama", "LLaMAForCausalLM", NULL},
+        {"llama", "LlamaModel", NULL},
+        {"mistral", "MistralModel", NULL},
+        {"gpt2", "GPT2Model", NULL},
+        {"gpt2", "GPT2LMHeadModel", NULL},
+        {"gemma3_text", "Gemma3TextModel", NULL},
+        {"llama", "", NULL},
+        {"llama", "LlamaForQuestionAnswering",
+         "LlamaForCausalLM, LlamaForSequenceClassification, LlamaForTokenClassification"},
+        {"mistral", "LlamaForSequenceClassification",
+         "MistralForCausalLM, MistralForSequenceClassification, MistralForTokenClassification"},
+        {"gpt2", "GPT2DoubleHeadsModel", "GPT2LMHeadModel, GPT2ForSequenceClassification, GPT2ForTokenClassification"},
+        {"olmo2", "Olmo2ForTokenClassification", "Olmo2ForCausalLM, Olmo2ForSequenceClassification"},
+        {"granite", "GraniteForSequenceClassification", "GraniteForCausalLM"},
+        {"gemma3_text", "Gemma3TextForTokenClassification", "Gemma3ForCausalLM, Gemma3TextForSequenceClassification"},
+        {"gemma3_text", "Gemma3ForSequenceClassification", "Gemma3ForCausalLM, Gemma3TextForSequenceClassification"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char text[512], needle[256];
+        tess_model_config c;
+        snprintf(text, sizeof(text),
+                 "{\"model_type\":\"%s\",\"architectures\":[\"%s\"]," SMALL ",\"num_key_value_heads\":2}", rows[i].type,
+                 rows[i].class);
+        if (rows[i].supported == NULL) {
+            EXPECT_OK(parse(text, &c));
+            EXPECT_INT(c.n_outputs, 0);
+            continue;
+        }
+        snprintf(needle, sizeof(needle), "config.json: architectures is '%s'; supported for %s: %s", rows[i].class,
+                 rows[i].type, rows[i].supported);
+        EXPECT_FAILS(parse(text, &c), TESS_E_UNSUPPORTED, needle);
+        EXPECT_TEXT(strstr(tess_error_message(), rows[i].supported), rows[i].supported);
+    }
+    tess_model_config c;
+    EXPECT_OK(parse("{\"model_type\":\"llama\"," SMALL ",\"architectures\":null}", &c));
 }
 
 /* HF's number of labels, by whichever key says it; written so that both say it. */
@@ -241,6 +321,8 @@ static void heads_of_few_outputs_are_read_and_written(void)
         {"qwen2", "Qwen2ForSequenceClassification", ",\"id2label\":{\"0\":\"a\",\"1\":\"b\",\"2\":\"c\"}", 3},
         {"qwen3", "Qwen3ForSequenceClassification", ",\"num_labels\":1", 1},
         {"ministral", "MinistralForSequenceClassification", ",\"num_labels\":1", 1},
+        {"gemma3_text", "Gemma3TextForSequenceClassification", ",\"num_labels\":1", 1},
+        {"gemma3_text", "Gemma3ForCausalLM", ",\"tie_word_embeddings\":false", 0},
         {"qwen3", "Qwen3ForCausalLM", ",\"num_labels\":1", 0},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -332,7 +414,8 @@ static void bad_settings_are_named(void)
         {"{\"model_type\":\"mixtrail\"}", TESS_E_UNSUPPORTED,
          "'mixtrail'; supported: llama, mistral, qwen2, qwen3, gpt2"},
         {"{\"model_type\":\"llama\",\"hidden_size\":24}", TESS_E_FORMAT, "'vocab_size' is missing"},
-        {"{\"model_type\":\"llama\"," SMALL ",\"hidden_act\":\"gelu\"}", TESS_E_UNSUPPORTED, "hidden_act is 'gelu'"},
+        {"{\"model_type\":\"llama\"," SMALL ",\"hidden_act\":\"relu2\"}", TESS_E_UNSUPPORTED,
+         "hidden_act is 'relu2'; supported: silu, swish, gelu, gelu_new, gelu_fast, gelu_pytorch_tanh"},
         {"{\"model_type\":\"llama\"," SMALL ",\"head_dim\":5}", TESS_E_INVALID, "head_dim 5 is odd"},
         {"{\"model_type\":\"llama\"," SMALL ",\"num_key_value_heads\":3}", TESS_E_INVALID,
          "not a multiple of num_key_value"},
@@ -484,6 +567,8 @@ static const test_case cases[] = {
     CASE(written_configs_read_back_the_same),
     CASE(configs_of_all_families_read_back_the_same),
     CASE(absent_keys_are_those_of_the_family),
+    CASE(activations_are_found_by_their_names),
+    CASE(classes_that_the_family_lacks_are_named),
     CASE(layers_slide_where_layer_types_says_so),
     CASE(bad_settings_are_named),
     CASE(the_position_limit_is_the_stated_one_or_the_models),

@@ -189,7 +189,7 @@ static void values_are_those_of_verl_s_and_trl_s_models(void)
             compare_case(name, one, true);
         n++;
     }
-    EXPECT_INT(n, 8);
+    EXPECT_INT(n, 9);
     json_decref(cases);
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/text/json.h"
+#include "base/text/text.h"
 #include "nn/models/family.h"
 
 /* Bounds on sizes: all products of sizes that a model or an executor computes fit in int64. */
@@ -51,7 +52,7 @@ static const member members[TESS_N_MEMBERS] = {
     [TESS_MEMBER_PARALLEL] = {"use_parallel_residual", AT(parts.parallel), MEMBER_FLAG, 0, 1, false},
     [TESS_MEMBER_LOGIT_CAP] = {"final_logit_softcapping", AT(factors.logit_cap), MEMBER_REAL, 1e-3, 1e9, true},
     [TESS_MEMBER_CLIP] = {"clip_qkv", AT(parts.clip_qkv), MEMBER_REAL, 0, 0, true},
-    [TESS_MEMBER_ACTIVATION] = {"hidden_act", 0, MEMBER_NAME, 0, 0, false},
+    [TESS_MEMBER_ACTIVATION] = {"hidden_act", AT(parts.activation), MEMBER_NAME, 0, 0, false},
 };
 #undef AT
 /* clang-format on */
@@ -123,22 +124,35 @@ static const char *name_of(const tess_family_row *row, tess_member wanted)
     return members[wanted].name;
 }
 
-/* Names of activations. The first three are how transformers calls the approximation by tanh. */
+/* Names of activations in transformers. A config holds an index of this table, so that it is written with the name
+ * that it had. */
 static const struct {
     const char *name;
     tess_activation activation;
-} activations[] = {{"gelu_new", TESS_ACT_GELU_TANH},  {"gelu_pytorch_tanh", TESS_ACT_GELU_TANH},
-                   {"gelu_fast", TESS_ACT_GELU_TANH}, {"gelu", TESS_ACT_GELU_ERF},
-                   {"silu", TESS_ACT_SILU},           {"swish", TESS_ACT_SILU}};
+} activations[] = {{"silu", TESS_ACT_SILU},           {"swish", TESS_ACT_SILU},
+                   {"gelu", TESS_ACT_GELU_ERF},       {"gelu_new", TESS_ACT_GELU_TANH},
+                   {"gelu_fast", TESS_ACT_GELU_TANH}, {"gelu_pytorch_tanh", TESS_ACT_GELU_TANH}};
+enum { N_ACTIVATIONS = sizeof(activations) / sizeof(activations[0]) };
 
-static tess_status check_activation(const json_t *json, const char *what, const tess_family_row *row, const char *key)
+tess_activation tess_family_activation(const tess_model_config *config)
+{
+    return activations[config->parts.activation].activation;
+}
+
+static tess_status read_activation(const json_t *json, const char *what, const tess_family_row *row, const char *key,
+                                   tess_model_config *config)
 {
     const char *name = row->activation;
+    char list[128];
+    size_t used = 0;
+    uint8_t i = 0;
     TESS_TRY(tess_json_get_string(json, key, what, &name));
-    bool same = row->old_activation != NULL && strcmp(row->old_activation, name) == 0;
-    for (size_t i = 0; i < sizeof(activations) / sizeof(activations[0]); i++)
-        same |= strcmp(activations[i].name, name) == 0 && activations[i].activation == row->shape->activation;
-    TESS_CHECK(same, TESS_E_UNSUPPORTED, "%s: %s is '%s'; supported: %s", what, key, name, row->activation);
+    if (row->old_activation != NULL && strcmp(row->old_activation, name) == 0)
+        name = row->activation;
+    for (; i < N_ACTIVATIONS && strcmp(activations[i].name, name) != 0; i++)
+        used = tess_text_add(list, sizeof(list), used, "%s%s", i > 0 ? ", " : "", activations[i].name);
+    TESS_CHECK(i < N_ACTIVATIONS, TESS_E_UNSUPPORTED, "%s: %s is '%s'; supported: %s", what, key, name, list);
+    config->parts.activation = i;
     return TESS_OK;
 }
 
@@ -173,7 +187,7 @@ static tess_status read_key(const json_t *json, const char *what, const tess_fam
     if (key->members[0] == TESS_MEMBER_NONE || value == TESS_KEY_WRITTEN)
         return TESS_OK;
     if (m->type == MEMBER_NAME)
-        return check_activation(json, what, row, key->name);
+        return read_activation(json, what, row, key->name, config);
     TESS_CHECK(stated || value != TESS_KEY_REQUIRED, TESS_E_FORMAT, "%s: '%s' is missing", what, key->name);
     if (stated) {
         TESS_TRY(read_value(json, what, m, name, &value));
@@ -234,13 +248,13 @@ tess_status tess_family_parse(const json_t *json, const char *what, const tess_f
     return row->shape->positions != NULL ? TESS_OK : tess_rope_parse(json, what, row, config);
 }
 
-static json_t *key_json(const tess_family_row *row, const tess_model_config *config, const tess_config_key *key)
+static json_t *key_json(const tess_model_config *config, const tess_config_key *key)
 {
     const member *m = &members[key->members[0]];
     if (key->members[0] == TESS_MEMBER_NONE)
         return json_real(key->absent);
     if (m->type == MEMBER_NAME)
-        return json_string(row->activation);
+        return json_string(activations[config->parts.activation].name);
     const double value = value_of(config, m);
     if (m->or_none && value == 0)
         return json_null();
@@ -255,7 +269,7 @@ int tess_family_write(const tess_family_row *row, const tess_model_config *confi
     int failed = 0;
     for (int i = 0; (key = key_at(row, i)) != NULL; i++)
         if (key->name != NULL)
-            failed |= json_object_set_new(json, key->name, key_json(row, config, key));
+            failed |= json_object_set_new(json, key->name, key_json(config, key));
     failed |= tess_layer_kinds_write(row, config, json);
     return row->shape->positions != NULL ? failed : failed | tess_rope_write(row, config, json);
 }

@@ -232,34 +232,29 @@ static const char *const gpt2_always[] = {"scale_attn_weights", NULL};
 #define FUSED_GATED .gate_up = "mlp.gate_up_proj", .down = "mlp.down_proj"
 #define GATED .gate = "mlp.gate_proj", .up = "mlp.up_proj", .down = "mlp.down_proj"
 
-static const tess_family_shape llama_shape = {
-    MODEL, PRE_NORMS, QKV, QK_NORMS, OUT, GATED, .activation = TESS_ACT_SILU};
+static const tess_family_shape llama_shape = {MODEL, PRE_NORMS, QKV, QK_NORMS, OUT, GATED};
 static const tess_family_shape phi3_shape = {
-    MODEL, PRE_NORMS, .qkv = "self_attn.qkv_proj", OUT, FUSED_GATED, .activation = TESS_ACT_SILU};
+    MODEL, PRE_NORMS, .qkv = "self_attn.qkv_proj", OUT, FUSED_GATED};
 static const tess_family_shape olmo2_shape = {
-    MODEL, QKV, QK_NORMS, .wide_norms = true, OUT, END_NORMS, GATED, .activation = TESS_ACT_SILU};
-static const tess_family_shape exaone4_shape = {
-    MODEL, QKV, QK_NORMS, OUT, END_NORMS, GATED, .activation = TESS_ACT_SILU};
+    MODEL, QKV, QK_NORMS, .wide_norms = true, OUT, END_NORMS, GATED};
+static const tess_family_shape exaone4_shape = {MODEL, QKV, QK_NORMS, OUT, END_NORMS, GATED};
 static const tess_family_shape gemma_shape = {
-    MODEL, PRE_NORMS, .one_plus = true, .scales_embedding = true, QKV, OUT, GATED, .activation = TESS_ACT_GELU_TANH};
+    MODEL, PRE_NORMS, .one_plus = true, .scales_embedding = true, QKV, OUT, GATED};
 static const tess_family_shape gemma3_shape = {
-    MODEL, FOUR_NORMS, .one_plus = true, .scales_embedding = true, QKV, QK_NORMS, OUT, GATED,
-    .activation = TESS_ACT_GELU_TANH};
+    MODEL, FOUR_NORMS, .one_plus = true, .scales_embedding = true, QKV, QK_NORMS, OUT, GATED};
 static const tess_family_shape glm_shape = {
-    MODEL, PRE_NORMS, .interleaved = true, QKV, OUT, FUSED_GATED, .activation = TESS_ACT_SILU};
+    MODEL, PRE_NORMS, .interleaved = true, QKV, OUT, FUSED_GATED};
 static const tess_family_shape glm4_shape = {
     MODEL, PRE_NORMS, .attention_end = "post_self_attn_layernorm", .feed_end = "post_mlp_layernorm",
-    .interleaved = true, QKV, OUT, FUSED_GATED, .activation = TESS_ACT_SILU};
+    .interleaved = true, QKV, OUT, FUSED_GATED};
 static const tess_family_shape cohere2_shape = {
-    MODEL, PRE_NORMS, .layer_norm = true, .bare_norms = true, .interleaved = true, QKV, OUT, GATED,
-    .activation = TESS_ACT_SILU};
+    MODEL, PRE_NORMS, .layer_norm = true, .bare_norms = true, .interleaved = true, QKV, OUT, GATED};
 static const tess_family_shape olmoe_shape = {
-    MODEL, PRE_NORMS, QKV, QK_NORMS, .wide_norms = true, OUT, GATED, .activation = TESS_ACT_SILU};
+    MODEL, PRE_NORMS, QKV, QK_NORMS, .wide_norms = true, OUT, GATED};
 static const tess_family_shape stablelm_shape = {
-    MODEL, PRE_NORMS, .layer_norm = true, QKV, OUT, GATED, .activation = TESS_ACT_SILU};
+    MODEL, PRE_NORMS, .layer_norm = true, QKV, OUT, GATED};
 static const tess_family_shape starcoder2_shape = {
-    MODEL, PRE_NORMS, .layer_norm = true, QKV, OUT, .up = "mlp.c_fc", .down = "mlp.c_proj",
-    .activation = TESS_ACT_GELU_TANH};
+    MODEL, PRE_NORMS, .layer_norm = true, QKV, OUT, .up = "mlp.c_fc", .down = "mlp.c_proj"};
 /* clang-format on */
 static const tess_family_shape gpt2_shape = {
     .table = "transformer.wte.weight",
@@ -277,7 +272,6 @@ static const tess_family_shape gpt2_shape = {
     .layer_norm = true,
     .in_out = true,
     .small_output = true,
-    .activation = TESS_ACT_GELU_TANH,
 };
 
 static const tess_family_mixture olmoe_mixture = {"mlp", "gate_proj", "up_proj", "down_proj", false};
@@ -326,9 +320,25 @@ static const tess_family_row families[] = {
     {TESS_FAMILY_GEMMA, "gemma", "Gemma", "ForCausalLM", TESS_HEAD_TOKEN, LLAMA_KEYS, KEYS(gemma_own),
      .activation = "gelu_pytorch_tanh", .old_activation = "gelu", .bos = 2, .eos = 1, .pad = 0, .tied = true,
      .no = gemma_no, .shape = &gemma_shape},
-    {TESS_FAMILY_GEMMA3, "gemma3_text", "Gemma3", "ForCausalLM", TESS_HEAD_LOGITS, LLAMA_KEYS, KEYS(gemma3_own),
-     .activation = "gelu_pytorch_tanh", .windows = TESS_WINDOWS_BY_TYPE, .pattern = 6, .writes_types = true,
-     .theta = 1e6, .local_theta = 1e4, .bos = 2, .eos = 1, .pad = 0, .tied = true, .no = gemma_no,
+    {TESS_FAMILY_GEMMA3,
+     "gemma3_text",
+     "Gemma3",
+     "ForCausalLM",
+     TESS_HEAD_SEQUENCE,
+     LLAMA_KEYS,
+     KEYS(gemma3_own),
+     .activation = "gelu_pytorch_tanh",
+     .class_name = "Gemma3Text",
+     .windows = TESS_WINDOWS_BY_TYPE,
+     .pattern = 6,
+     .writes_types = true,
+     .theta = 1e6,
+     .local_theta = 1e4,
+     .bos = 2,
+     .eos = 1,
+     .pad = 0,
+     .tied = true,
+     .no = gemma_no,
      .shape = &gemma3_shape},
     {TESS_FAMILY_GLM, "glm", "Glm", "ForCausalLM", TESS_HEAD_TOKEN, LLAMA_KEYS, KEYS(glm_own), .activation = "silu",
      .partial = 0.5, .bos = -1, .eos = 151329, .more_eos = {151336, 151338}, .pad = 151329, .shape = &glm_shape},
@@ -366,10 +376,35 @@ const tess_family_row *tess_family_find_type(const char *model_type)
 const char *tess_family_class(const tess_family_row *row, tess_head_kind head, char text[TESS_FAMILY_CLASS])
 {
     const char *const ends[] = {row->causal, "ForSequenceClassification", "ForTokenClassification"};
+    const char *name = head != TESS_HEAD_LOGITS && row->class_name != NULL ? row->class_name : row->name;
     text[0] = '\0';
     if (head <= row->heads)
-        snprintf(text, TESS_FAMILY_CLASS, "%s%s", row->name, ends[head]);
+        snprintf(text, TESS_FAMILY_CLASS, "%s%s", name, ends[head]);
     return text;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t n = strlen(text), n_end = strlen(end);
+    return n >= n_end && strcmp(text + n - n_end, end) == 0;
+}
+
+tess_status tess_family_head_of(const tess_family_row *row, const char *class, const char *what, tess_head_kind *head)
+{
+    const char *name = row->class_name != NULL ? row->class_name : row->name;
+    char list[3 * TESS_FAMILY_CLASS], known[TESS_FAMILY_CLASS];
+    size_t used = 0;
+    for (int kind = TESS_HEAD_LOGITS; kind <= (int)row->heads; kind++) {
+        *head = (tess_head_kind)kind;
+        if (strcmp(class, tess_family_class(row, *head, known)) == 0)
+            return TESS_OK;
+        used = tess_text_add(list, sizeof(list), used, "%s%s", kind > 0 ? ", " : "", known);
+    }
+    *head = TESS_HEAD_LOGITS;
+    snprintf(known, sizeof(known), "%sModel", name);
+    TESS_CHECK(ends_with(class, "ForCausalLM") || strcmp(class, known) == 0, TESS_E_UNSUPPORTED,
+               "%s: architectures is '%s'; supported for %s: %s", what, class, row->model_type, list);
+    return TESS_OK;
 }
 
 const char *tess_family_architecture(const tess_model_config *config, char text[TESS_FAMILY_CLASS])

@@ -44,7 +44,7 @@ typedef enum tess_member {
     TESS_MEMBER_LOGIT_CAP,
     TESS_MEMBER_PARALLEL,
     TESS_MEMBER_CLIP,
-    TESS_MEMBER_ACTIVATION, /* a name, which must be that of the family's activation */
+    TESS_MEMBER_ACTIVATION, /* a name */
     TESS_N_MEMBERS
 } tess_member;
 
@@ -94,7 +94,6 @@ typedef struct tess_family_shape {
     bool wide_norms;       /* norms of q and k are over the channels of all heads */
     bool in_out;           /* matrices are stored (in, out) */
     bool small_output;     /* projections into the residual stream start with smaller values */
-    tess_activation activation;
 } tess_family_shape;
 
 /* The names of a mixture of experts after that of its layer. With "mlp" and gate_proj, the router is "mlp.gate", and
@@ -115,7 +114,9 @@ typedef struct tess_family_row {
     tess_head_kind heads;   /* the heads that transformers has for it: this one and those before it in the list */
     const tess_config_key *base, *own; /* keys; a key of `own` replaces the key of `base` with the same first member */
     int n_base, n_own;
-    const char *activation, *old_activation; /* the name that is written, and another one of old files or NULL */
+    const char *class_name;     /* `name` in the classes of the base model and of classifiers; NULL: the same */
+    const char *activation;     /* its name if it is absent */
+    const char *old_activation; /* another name for that one, which old files have, or NULL */
     tess_windows windows;
     int pattern;       /* distance of the layers without a window, if config.json names none; 0: all have it */
     bool writes_types; /* layer_types is written even if other keys say the same */
@@ -142,6 +143,9 @@ enum { TESS_FAMILY_CLASS = 64, TESS_FAMILY_LIST = 512 };
 /* Writes the name of the class in transformers, "LlamaForCausalLM", or "" if the family has no such head. Returns
  * text. */
 const char *tess_family_class(const tess_family_row *row, tess_head_kind head, char text[TESS_FAMILY_CLASS]);
+/* Finds the head of the model that the class describes. A base model ("LlamaModel") and every "...ForCausalLM" count as
+ * the language model. TESS_E_UNSUPPORTED: the family has no such class; the message lists those that it has. */
+tess_status tess_family_head_of(const tess_family_row *row, const char *class, const char *what, tess_head_kind *head);
 /* The name of the architecture that the config describes. Returns text. */
 const char *tess_family_architecture(const tess_model_config *config, char text[TESS_FAMILY_CLASS]);
 /* Writes the list of all families, "llama, mistral, ...". Returns text. */
@@ -152,6 +156,8 @@ tess_status tess_family_parse(const json_t *json, const char *what, const tess_f
                               tess_model_config *config);
 /* Adds the family's own keys to json. Returns 0, or another number if memory ran out. */
 int tess_family_write(const tess_family_row *row, const tess_model_config *config, json_t *json);
+/* The activation of the feed-forwards. */
+tess_activation tess_family_activation(const tess_model_config *config);
 /* Checks the bounds of all members. */
 tess_status tess_family_check_bounds(const tess_model_config *config, const char *what);
 

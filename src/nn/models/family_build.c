@@ -178,7 +178,7 @@ void tess_family_build(tess_model *model)
         snprintf(block->name, sizeof(block->name), "%s.%s.%d", s->prefix, s->layers, (int)block->layer);
         block->layer_norm = s->layer_norm;
         block->one_plus = s->one_plus;
-        block->activation = s->activation;
+        block->activation = tess_family_activation(c);
         add_attention(&at);
         if (tess_model_config_mixes(c, block->layer))
             tess_family_experts(model, at.unit, s->feed_norm, tess_family_find(c->family)->mixture);
