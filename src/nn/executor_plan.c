@@ -344,7 +344,7 @@ static bool has_parallel_parts(const tess_model *model)
 /* Returns what the parts of all units need. */
 static tess_part_room room_of(const tess_executor *e)
 {
-    tess_part_room room = {.rstd = 2};
+    tess_part_room room = {.rstd = 2, .rows = 1};
     for (int unit = 0; unit < e->model->n_units; unit++) {
         const tess_block *block = &e->model->blocks[unit];
         for (int i = 0; i < block->n_parts; i++)
@@ -451,9 +451,10 @@ static void plan_common(tess_executor *e, cursor *at)
         const tess_dtype dtype = e->options.dtype;
         e->dstream = stream_of(e, at, C);
         e->daside = has_parallel_parts(e->model) ? stream_of(e, at, C) : NULL;
+        const int64_t rows = T * room.rows;
         e->fusing = take(at,
-                         larger(tess_gemm_fused_work(T, C, true, TESS_THEN_NOTHING, dtype),
-                                tess_gemm_fused_work(T, room.activated, false, TESS_THEN_ACT_BACKWARD, dtype)),
+                         larger(tess_gemm_fused_work(rows, C, true, TESS_THEN_NOTHING, dtype),
+                                tess_gemm_fused_work(rows, room.activated, false, TESS_THEN_ACT_BACKWARD, dtype)),
                          1);
     }
     if (e->model->part.tp_degree > 1)

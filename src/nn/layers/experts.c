@@ -47,6 +47,9 @@ static tess_status route(const tess_layer_call *c, const void *y, const tess_exp
     const tess_experts_params *p = c->own;
     const tess_layer_call router = call_of_router(c);
     const int64_t T = c->T, E = p->n_experts, K = p->top_k;
+    TESS_CHECK(T <= INT32_MAX / K, TESS_E_INVALID,
+               "%s: %lld tokens of %lld experts each are more than the 2^31 - 1 rows of a micro-batch: cut it",
+               c->block->name, (long long)T, (long long)K);
     TESS_TRY(tess_linear_own_forward(&router, &p->router, y, w->probs, TESS_F32));
     TESS_TRY(c->kernels->route(c->stream, &(tess_route_args){.logits = w->probs,
                                                              .probs = w->probs,
@@ -126,26 +129,56 @@ static expert_rows rows_of(const tess_layer_call *c, const tess_experts_tensors 
 }
 
 /* gate, up (n, F) = x Wgate, x Wup;  act (n, F) = silu(gate) * up;  out (n, C) = act Wdown */
-static tess_status expert_forward(const expert_rows *r)
+static tess_status gate_forward(const expert_rows *r)
 {
-    if (r->call.T == 0)
-        return TESS_OK;
-    TESS_TRY(tess_linear_forward(&r->call, &r->expert->gate, r->x, r->gate));
-    TESS_TRY(tess_linear_act_forward(&r->call, &r->expert->up, r->x, r->gate, r->up, r->act));
+    return tess_linear_forward(&r->call, &r->expert->gate, r->x, r->gate);
+}
+
+static tess_status up_forward(const expert_rows *r)
+{
+    return tess_linear_act_forward(&r->call, &r->expert->up, r->x, r->gate, r->up, r->act);
+}
+
+static tess_status down_forward(const expert_rows *r)
+{
     return tess_linear_forward(&r->call, &r->expert->down, r->act, r->out);
 }
 
-/* The lines of expert_forward backwards; `out` holds its gradient. An expert without rows has gradients of 0. */
-static tess_status expert_backward(const expert_rows *r, bool inputs)
+/* The same lines backwards; `out` holds its gradient, and x becomes one. */
+static tess_status act_backward(const expert_rows *r)
 {
-    const tess_expert *x = r->expert;
-    const tess_linear_grad terms[] = {{&x->gate, r->gate}, {&x->up, r->up}};
-    if (inputs && r->call.T > 0)
-        TESS_TRY(tess_linear_act_backward(&r->call, &x->down, r->out, r->gate, r->up, r->act, r->call.fusing));
-    TESS_TRY(tess_linear_backward_params(&r->call, &x->down, r->act, r->out));
-    for (int i = 0; i < 2; i++)
-        TESS_TRY(tess_linear_backward_params(&r->call, terms[i].linear, r->x, terms[i].dy));
-    return inputs && r->call.T > 0 ? tess_linear_backward_inputs(&r->call, terms, 2, r->call.fusing, r->x) : TESS_OK;
+    return tess_linear_act_backward(&r->call, &r->expert->down, r->out, r->gate, r->up, r->act, r->call.fusing);
+}
+
+static tess_status params_backward(const expert_rows *r)
+{
+    TESS_TRY(tess_linear_backward_params(&r->call, &r->expert->down, r->act, r->out));
+    TESS_TRY(tess_linear_backward_params(&r->call, &r->expert->gate, r->x, r->gate));
+    return tess_linear_backward_params(&r->call, &r->expert->up, r->x, r->up);
+}
+
+static tess_status inputs_backward(const expert_rows *r)
+{
+    const tess_linear_grad terms[] = {{&r->expert->gate, r->gate}, {&r->expert->up, r->up}};
+    return tess_linear_backward_inputs(&r->call, terms, 2, r->call.fusing, r->x);
+}
+
+/* Does a step for every expert, as one group of products where they read only stored values of this rank. An expert
+ * without rows has only gradients of its weights, which are 0. */
+static tess_status each_expert(const tess_layer_call *c, const tess_experts_tensors *w, const int32_t *ends,
+                               tess_status (*step)(const expert_rows *))
+{
+    const tess_experts_params *p = c->own;
+    tess_product_list list;
+    tess_layer_call call = *c;
+    call.list = c->points->degree == 1 && c->config->lora.rank == 0 && !c->rounds && c->decode == NULL ? &list : NULL;
+    list.n = 0;
+    for (int64_t e = 0; e < p->n_experts; e++) {
+        const expert_rows r = rows_of(&call, w, ends, e);
+        if (r.call.T > 0 || step == params_backward)
+            TESS_TRY(step(&r));
+    }
+    return tess_linear_flush(&call);
 }
 
 /* ---- The part ---- */
@@ -179,10 +212,9 @@ static tess_status experts_forward(const tess_layer_call *c, const tess_tensors 
     TESS_TRY(route(c, y, w));
     TESS_TRY(fetch_ends(c, w, ends));
     TESS_TRY(sort_inputs(c, y, w));
-    for (int64_t e = 0; e < p->n_experts; e++) {
-        const expert_rows r = rows_of(c, w, ends, e);
-        TESS_TRY(expert_forward(&r));
-    }
+    TESS_TRY(each_expert(c, w, ends, gate_forward));
+    TESS_TRY(each_expert(c, w, ends, up_forward));
+    TESS_TRY(each_expert(c, w, ends, down_forward));
     if (again)
         return TESS_OK;
 
@@ -252,10 +284,11 @@ static tess_status experts_backward(const tess_layer_call *c, const tess_tensors
             TESS_TRY(tess_norm_again(c, &p->norm, t, &y));
         TESS_TRY(sort_inputs(c, y, w));
     }
-    for (int64_t e = 0; e < p->n_experts; e++) {
-        const expert_rows r = rows_of(c, w, ends, e);
-        TESS_TRY(expert_backward(&r, inputs));
-    }
+    if (inputs)
+        TESS_TRY(each_expert(c, w, ends, act_backward));
+    TESS_TRY(each_expert(c, w, ends, params_backward));
+    if (inputs)
+        TESS_TRY(each_expert(c, w, ends, inputs_backward));
     TESS_TRY(tess_linear_own_backward_params(&router, &p->router, y, w->dlogits, false));
 
     /* dy (R, C) = dlogits Wrouter^T + the sum over each token's experts;  dh2 = dh3 + norm'(dy) at h2 */
@@ -336,6 +369,7 @@ static void room_of(const void *own, tess_part_room *room)
     room->shared = larger(room->shared, all);
     room->operands = larger(room->operands, all);
     room->activated = larger(room->activated, p->size);
+    room->rows = larger(room->rows, p->top_k);
     room->sums |= p->experts[0].down.adapter.rank > 0;
 }
 

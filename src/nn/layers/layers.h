@@ -42,6 +42,13 @@ typedef struct tess_low_rank_work {
     void *factor; /* (rank, n), n as for all: A or B of all ranks; NULL: one rank */
 } tess_low_rank_work;
 
+/* Products that wait to be computed as one group. */
+enum { TESS_MAX_PRODUCTS = 128 };
+typedef struct tess_product_list {
+    int64_t n;
+    tess_gemm_fused of[TESS_MAX_PRODUCTS];
+} tess_product_list;
+
 /* The arguments of one unit of a model on one batch. */
 struct tess_layer_call {
     tess_stream *stream;
@@ -65,6 +72,9 @@ struct tess_layer_call {
     tess_split_work split;
     tess_low_rank_work low_rank;
     void *fusing; /* work space of fused products in backward (tess_gemm_fused_work) */
+    /* The tess_linear_own_* functions append their products here instead of computing them; a full list is computed.
+     * NULL: they compute them */
+    tess_product_list *list;
     /* Factor of the auxiliary losses of routers (tess_token_loss); set in backward */
     float routers;
     bool rounds; /* linear maps of layers round their operands through fp8 */
@@ -191,6 +201,8 @@ tess_status tess_linear_act_backward(const tess_layer_call *call, const tess_lin
                                      void *up, void *act, void *fusing);
 
 /* ---- The functions above without adapters, for this rank's inputs and outputs ---- */
+/* Computes the products of call->list, if there is one, and empties it. */
+tess_status tess_linear_flush(const tess_layer_call *call);
 tess_status tess_linear_own_forward(const tess_layer_call *call, const tess_linear *linear, const void *x, void *y,
                                     tess_dtype y_dtype);
 /* accumulate: adds to the weight's gradient instead of overwriting it; only the weight's gradient may accumulate. */

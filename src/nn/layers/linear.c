@@ -53,6 +53,30 @@ static tess_status read_gradient(const tess_layer_call *call, const tess_linear 
     return read_factor(call, (factor){dy, tess_linear_row(linear)}, call->T, linear->n_out, TESS_E5M2, used, read);
 }
 
+tess_status tess_linear_flush(const tess_layer_call *call)
+{
+    tess_product_list *list = call->list;
+    const int64_t n = list != NULL ? list->n : 0;
+    if (n == 0)
+        return TESS_OK;
+    list->n = 0;
+    return call->kernels->gemm_grouped(
+        call->stream,
+        &(tess_gemm_grouped){.products = list->of, .n_products = n, .ab_dtype = call->dtype, .work = call->fusing});
+}
+
+static tess_status compute(const tess_layer_call *call, const tess_gemm_fused *f)
+{
+    tess_product_list *list = call->list;
+    if (list == NULL)
+        return f->n_terms == 0 && f->then == TESS_THEN_NOTHING ? call->kernels->gemm(call->stream, &f->g)
+                                                               : call->kernels->gemm_fused(call->stream, f);
+    if (list->n == TESS_MAX_PRODUCTS)
+        TESS_TRY(tess_linear_flush(call));
+    list->of[list->n++] = *f;
+    return TESS_OK;
+}
+
 /* y = x W + b. */
 static tess_status product(const tess_layer_call *call, const tess_linear *linear, const void *x, void *y,
                            tess_dtype y_dtype, tess_gemm *g)
@@ -108,9 +132,9 @@ static tess_status input_product(const tess_layer_call *call, const tess_linear 
 tess_status tess_linear_own_forward(const tess_layer_call *call, const tess_linear *linear, const void *x, void *y,
                                     tess_dtype y_dtype)
 {
-    tess_gemm g;
-    TESS_TRY(product(call, linear, x, y, y_dtype, &g));
-    return call->kernels->gemm(call->stream, &g);
+    tess_gemm_fused f = {0};
+    TESS_TRY(product(call, linear, x, y, y_dtype, &f.g));
+    return compute(call, &f);
 }
 
 tess_status tess_linear_own_act_forward(const tess_layer_call *call, const tess_linear *linear, const void *x,
@@ -118,7 +142,7 @@ tess_status tess_linear_own_act_forward(const tess_layer_call *call, const tess_
 {
     tess_gemm_fused f = {.then = TESS_THEN_ACT, .act = call->block->activation, .gate = gate, .y = act};
     TESS_TRY(product(call, linear, x, up, call->dtype, &f.g));
-    return call->kernels->gemm_fused(call->stream, &f);
+    return compute(call, &f);
 }
 
 tess_status tess_linear_own_act_backward(const tess_layer_call *call, const tess_linear *linear, const void *dy,
@@ -132,7 +156,7 @@ tess_status tess_linear_own_act_backward(const tess_layer_call *call, const tess
                          .y = act,
                          .work = fusing};
     TESS_TRY(input_product(call, linear, dy, act, call->dtype, &used, &f.g));
-    return call->kernels->gemm_fused(call->stream, &f);
+    return compute(call, &f);
 }
 
 tess_status tess_linear_own_backward_params(const tess_layer_call *call, const tess_linear *linear, const void *x,
@@ -153,7 +177,8 @@ tess_status tess_linear_own_backward_params(const tess_layer_call *call, const t
     TESS_TRY(read_input(call, linear, x, &used, &input));
     TESS_TRY(read_gradient(call, linear, dy, &used, &gradient));
     /* (in, out): x^T dy; (out, in): dy^T x. */
-    tess_gemm g = {
+    tess_gemm_fused f = {0};
+    f.g = (tess_gemm){
         .m = linear->in_out ? linear->n_in : linear->n_out,
         .n = linear->in_out ? linear->n_out : linear->n_in,
         .k = call->T,
@@ -168,16 +193,16 @@ tess_status tess_linear_own_backward_params(const tess_layer_call *call, const t
         .ab_dtype = call->dtype,
         .c_dtype = TESS_F32,
     };
-    return call->kernels->gemm(call->stream, &g);
+    return compute(call, &f);
 }
 
 tess_status tess_linear_own_backward_input(const tess_layer_call *call, const tess_linear *linear, const void *dy,
                                            void *dx)
 {
-    tess_gemm g;
+    tess_gemm_fused f = {0};
     int64_t used = 0;
-    TESS_TRY(input_product(call, linear, dy, dx, call->dtype, &used, &g));
-    return call->kernels->gemm(call->stream, &g);
+    TESS_TRY(input_product(call, linear, dy, dx, call->dtype, &used, &f.g));
+    return compute(call, &f);
 }
 
 tess_status tess_linear_own_backward_inputs(const tess_layer_call *call, const tess_linear_grad *grads, int n,
@@ -191,7 +216,7 @@ tess_status tess_linear_own_backward_inputs(const tess_layer_call *call, const t
         TESS_TRY(input_product(call, grads[i].linear, grads[i].dy, dx, dx_dtype, &used, &g));
         f.terms[i - 1] = (tess_gemm_term){g.a, g.lda, g.b, g.ldb, g.k};
     }
-    return call->kernels->gemm_fused(call->stream, &f);
+    return compute(call, &f);
 }
 
 bool tess_linear_trains(const tess_layer_call *call, const tess_linear *linear)
