@@ -102,19 +102,16 @@ static tess_status next_request(void *self, tess_request *r, bool *none)
     return TESS_OK;
 }
 
-/* Sets t->text to the answer: the text that its ids add to that of the id before them. grows: more ids will come, and
+/* Sets t->text to the answer: the text that its ids add to that of the ids before them. grows: more ids will come, and
  * only the part that they cannot change is wanted. */
 static tess_status decode_answer(chat_talk *t, bool grows)
 {
     TESS_AUTO(tess_buffer_free) tess_buffer before = {.mem = t->mem};
     const tess_ids *ids = &t->answer;
     t->text.size = 0;
-    TESS_TRY(tess_decode(t->m->tokenizer, ids->data, 1, true, &before));
+    TESS_TRY(tess_decode(t->m->tokenizer, ids->data, t->n_before, true, &before));
     TESS_TRY((grows ? tess_decode_settled : tess_decode)(t->m->tokenizer, ids->data, ids->size, true, &t->text));
-    size_t begin = 0;
-    while (begin < before.size && begin < t->text.size && before.data[begin] == t->text.data[begin])
-        begin++;
-
+    size_t begin = tess_text_common(&before, &t->text);
     t->text.size -= begin;
     memmove(t->text.data, t->text.data + begin, t->text.size);
     return TESS_OK;
@@ -171,7 +168,9 @@ static tess_status answer(chat_talk *t)
     TESS_TRY(write_prompt(t));
     t->answer.size = t->text.size = t->shown = 0;
     t->asked = false;
-    TESS_TRY(tess_ids_append(&t->answer, t->ids.data[t->ids.size - 1]));
+    for (size_t i = tess_decode_from(t->m->tokenizer, t->ids.data, t->ids.size, true); i < t->ids.size; i++)
+        TESS_TRY(tess_ids_append(&t->answer, t->ids.data[i]));
+    t->n_before = t->answer.size;
     TESS_TRY(tess_generator_run(t->generator, t->sampling, t->ends, t->n_ends, &source));
     return add_message(t, "assistant", t->text.data, t->text.size);
 }

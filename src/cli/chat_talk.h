@@ -26,7 +26,8 @@ typedef struct chat_talk {
     json_t *messages;
 
     tess_ids ids;    /* tokens of the conversation up to the beginning of the answer */
-    tess_ids answer; /* the last id before the answer, then the ids of the answer */
+    tess_ids answer; /* the ids before the answer with which its text is decoded, then the ids of the answer */
+    size_t n_before; /* number of ids in `answer` before those of the answer */
     tess_buffer text;
     size_t shown; /* number of bytes of `text` already printed */
     bool asked;

@@ -7,6 +7,7 @@
 #include "base/text/json.h"
 #include "data/files/text_kind.h"
 #include "data/tokenizer/stop_texts.h"
+#include "data/tokenizer/unicode.h"
 
 enum { FILE_LIMIT = 1 << 30, MOST_PROMPTS = 1 << 20 };
 
@@ -102,9 +103,7 @@ static tess_status decode(const generate_texts *t, int64_t number, bool grows, t
     TESS_AUTO(tess_buffer_free) tess_buffer before = {.mem = t->mem};
     TESS_TRY(tess_decode(t->tokenizer, prompt->data, prompt->size, true, &before));
     TESS_TRY((grows ? tess_decode_settled : tess_decode)(t->tokenizer, ids->data, ids->size, true, text));
-    *begin = 0;
-    while (*begin < before.size && *begin < text->size && before.data[*begin] == text->data[*begin])
-        ++*begin;
+    *begin = tess_text_common(&before, text);
     for (int i = 0; t->stops[i] != NULL; i++) {
         const char *found = memmem(text->data + *begin, text->size - *begin, t->stops[i], strlen(t->stops[i]));
         if (found != NULL)
@@ -128,7 +127,7 @@ static tess_status show_new_text(generate_texts *t, bool last)
     TESS_TRY(decode(t, 0, !last, &text, &begin));
     size_t end = text.size, stop = longest_stop(t);
     if (!last && stop > 0) /* the text may end inside a stop string */
-        end = end - begin > stop - 1 ? end - (stop - 1) : begin;
+        end = end - begin > stop - 1 ? tess_utf8_begin(text.data, text.size, end - (stop - 1)) : begin;
     if (end > t->shown) {
         fwrite(text.data + t->shown, 1, end - t->shown, stdout);
         fflush(stdout);
@@ -159,6 +158,9 @@ static tess_status json_line(const generate_texts *t, int64_t number, const char
     size_t n = g->logprobs.size / sizeof(float), first = g->ids.size - n;
     char digits[40];
     json_auto_t *string = json_stringn(text, size);
+    TESS_CHECK(string != NULL || tess_utf8_valid(text, size) == size, TESS_E_INVALID,
+               "prompt %lld: the text is not UTF-8 at byte %zu", (long long)(number / t->n_each),
+               tess_utf8_valid(text, size));
     TESS_AUTO(tess_malloc_drop) char *quoted = string != NULL ? json_dumps(string, JSON_ENCODE_ANY) : NULL;
     TESS_CHECK(quoted != NULL, TESS_E_NOMEM, "no memory for a text of %zu bytes", size);
     TESS_TRY(tess_buffer_printf(line, "{\"prompt\": %lld, \"index\": %lld, \"text\": %s, \"ids\": [",

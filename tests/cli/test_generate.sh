@@ -141,6 +141,12 @@ for seed in $(seq 40); do
     [ -n "$first" ] && break
 done
 expect "--stop '$first' ends a text with its first new token" 0 '"finish": "stop"' words --seed "$seed" --stop "$first"
+
+# The prompt ends in byte tokens. An untrained model soon draws one that makes their run invalid.
+colon() { "$tessera" generate out/model --prompt "a：" --temperature 1 --top-p 1 --max-new-tokens 1 --jsonl --seed "$1" 2>&1; }
+changed="\"text\": \"$(printf '\357\277\275')"
+for seed in $(seq 80); do colon "$seed" | grep -q "$changed" && break; done
+expect "--jsonl where a token changes the prompt's last character" 0 "$changed" colon "$seed"
 rm -rf out
 
 # ---- The position limit

@@ -116,9 +116,58 @@ static void a_special_token_is_found_by_its_name(void)
     tess_tokenizer_destroy(&tokenizer);
 }
 
+/* Appends the tokens of bytes that spell the text. */
+static void add_bytes(const tess_tokenizer *tokenizer, const char *text, tess_ids *ids)
+{
+    char name[8];
+    for (; *text != '\0'; text++) {
+        snprintf(name, sizeof(name), "<0x%02X>", (unsigned)(unsigned char)*text);
+        EXPECT_OK(tess_ids_append(ids, tess_tokenizer_id(tokenizer, name)));
+    }
+}
+
+static void a_run_of_byte_tokens_ends_with_a_stop_text(void)
+{
+    tess_tokenizer *tokenizer;
+    load("llama2", &tokenizer);
+    for (size_t n_prompt = 0; n_prompt < 3; n_prompt++) { /* also of a prompt that ends in byte tokens */
+        tess_ids ids = {.mem = test_mem()};
+        add_text(tokenizer, "the", &ids);
+        const size_t n = n_prompt < 2 ? n_prompt * ids.size : ids.size + 5;
+        add_bytes(tokenizer, "\n\xf0\x9f\xab\xa0", &ids); /* the line end of a prompt of n tokens does not count */
+        add_bytes(tokenizer, "\xf0\x9f\xab\xa0\xf0\x9f\xab\xa0\xf0\x9f\xab\xa0\xf0\x9f\xab\xa0\n", &ids);
+        const size_t all = ids.size;
+        EXPECT_INT(tokens_to_end(tokenizer, "\n", &ids, n), n_prompt < 2 ? all - 21 : all);
+        EXPECT_INT(tokens_to_end(tokenizer, "\xab\xa0\n", &ids, n), all);
+        tess_ids_free(&ids);
+    }
+    tess_tokenizer_destroy(&tokenizer);
+}
+
+static void a_text_and_its_prompt_part_at_a_character(void)
+{
+    static const struct {
+        const char *before, *text;
+        size_t n;
+    } rows[] = {{"a\xef\xbc\x9a", "a\xef\xbf\xbd\xef\xbf\xbd", 1},
+                {"a\xef\xbc\x9a", "a\xef\xbc\x9a", 4},
+                {"a\xc3\xa9", "a", 1},
+                {"", "b", 0}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        tess_buffer before = {.mem = test_mem()}, text = before;
+        EXPECT_OK(tess_buffer_append(&before, rows[i].before, strlen(rows[i].before)));
+        EXPECT_OK(tess_buffer_append(&text, rows[i].text, strlen(rows[i].text)));
+        EXPECT_INT(tess_text_common(&before, &text), rows[i].n);
+        tess_buffer_free(&before);
+        tess_buffer_free(&text);
+    }
+}
+
 static const test_case cases[] = {
     CASE(an_answer_ends_with_the_token_that_completes_a_stop_text),
     CASE(what_was_written_before_the_turn_ends_nothing),
     CASE(a_special_token_is_found_by_its_name),
+    CASE(a_run_of_byte_tokens_ends_with_a_stop_text),
+    CASE(a_text_and_its_prompt_part_at_a_character),
 };
 TEST_MAIN(cases)

@@ -381,6 +381,9 @@ static void what_cannot_be_read_is_named(void)
         {"{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"ByteLevel\"},{\"type\":\"Digits\"}]}"
          "," MODEL "}",
          TESS_E_UNSUPPORTED, "'Digits' after ByteLevel"},
+        {"{\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},{\"type\":\"ByteFallback\"}]}," MODEL
+         "}",
+         TESS_E_UNSUPPORTED, "'ByteFallback' after Fuse"},
         {"{\"decoder\":{\"type\":\"CTC\"}," MODEL "}", TESS_E_UNSUPPORTED, "'CTC'"},
         {"{\"post_processor\":{\"type\":\"Nope\"}," MODEL "}", TESS_E_UNSUPPORTED, "'Nope'"},
         {"{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"x\"}}]}," MODEL
@@ -406,6 +409,39 @@ static void what_cannot_be_read_is_named(void)
     EXPECT_OK(tess_os_write_atomic(path, "x", 1));
     EXPECT_FAILS(tess_tokenizer_load(test_mem(), folder, &tokenizer), TESS_E_UNSUPPORTED, "tokenizer.model: without");
     EXPECT(!tess_tokenizer_is_at(folder));
+}
+
+/* "ab" becomes "X" in the whole text: an "a" at the end may be half of it. */
+static void a_text_is_not_settled_where_the_decoder_may_still_replace_it(void)
+{
+    const char *json = "{\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},{\"type\":\"Replace\","
+                       "\"pattern\":{\"String\":\"ab\"},\"content\":\"X\"}]},\"model\":{\"type\":\"BPE\","
+                       "\"vocab\":{\"a\":0,\"b\":1,\"c\":2},\"merges\":[]}}";
+    static const int32_t ids[] = {2, 0, 0, 1, 0, 2, 1, 0, 1};
+    static const char *const settled[] = {"", "c", "c", "ca", "caX", "caX", "caXac", "caXacb", "caXacb", "caXacbX"};
+    tess_tokenizer *tokenizer;
+    EXPECT_OK(tess_tokenizer_parse(test_mem(), json, strlen(json), "t.json", &tokenizer));
+    for (size_t n = 0; n < 10; n++) {
+        tess_buffer text = {.mem = test_mem()};
+        EXPECT_OK(tess_decode_settled(tokenizer, ids, n, false, &text));
+        EXPECT_TEXT(text.data, settled[n]);
+        tess_buffer_free(&text);
+    }
+    tess_tokenizer_destroy(&tokenizer);
+}
+
+static void a_normalizer_leaves_an_empty_text_empty(void)
+{
+    const char *json =
+        "{\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"b\"},"
+        "\"content\":\"\"},{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"x*\"},\"content\":\"a\"}]}," MODEL "}";
+    tess_tokenizer *tokenizer;
+    tess_ids ids = {.mem = test_mem()};
+    EXPECT_OK(tess_tokenizer_parse(test_mem(), json, strlen(json), "t.json", &tokenizer));
+    EXPECT_OK(tess_encode_text(tokenizer, "b", 1, false, &ids));
+    EXPECT_INT(ids.size, 0);
+    tess_ids_free(&ids);
+    tess_tokenizer_destroy(&tokenizer);
 }
 
 static void a_regex_that_explodes_is_an_error(void)
@@ -483,6 +519,8 @@ static const test_case cases[] = {
     CASE(ids_and_texts_are_found),
     CASE(what_cannot_be_read_is_named),
     CASE(classes_hold_the_characters_that_hf_tokenizers_see),
+    CASE(a_text_is_not_settled_where_the_decoder_may_still_replace_it),
+    CASE(a_normalizer_leaves_an_empty_text_empty),
     CASE(a_regex_that_explodes_is_an_error),
 };
 TEST_MAIN(cases)

@@ -136,12 +136,29 @@ static void every_family_gives_the_ids_and_texts_of_hf_tokenizers(void)
     json_decref(shared);
 }
 
-/* Every settled text must be the beginning of the whole, and nothing that was settled may be lost. */
+static bool is_byte(const tess_tokenizer *tokenizer, int32_t id)
+{
+    char name[8];
+    for (int byte = 0; byte < 256; byte++) {
+        snprintf(name, sizeof(name), "<0x%02X>", (unsigned)byte);
+        if (tess_tokenizer_id(tokenizer, name) == id)
+            return true;
+    }
+    return false;
+}
+
+static bool ends_in(const tess_buffer *text, const char *end)
+{
+    size_t n = strlen(end);
+    return text->size >= n && memcmp(text->data + text->size - n, end, n) == 0;
+}
+
+/* Every settled text must be the beginning of the whole. Only bytes at the end, which may be incomplete, are held
+ * back. */
 static void expect_growing(const char *what, const tess_tokenizer *tokenizer, const int32_t *ids, size_t n)
 {
     for (int skip = 0; skip < 2; skip++) {
         TESS_AUTO(tess_buffer_free) tess_buffer whole = {.mem = test_mem()};
-        size_t shown = 0;
         EXPECT_OK(tess_decode(tokenizer, ids, n, skip, &whole));
         for (size_t i = 0; i <= n; i++) {
             TESS_AUTO(tess_buffer_free) tess_buffer part = {.mem = test_mem()};
@@ -149,9 +166,11 @@ static void expect_growing(const char *what, const tess_tokenizer *tokenizer, co
             if (part.size > whole.size || (part.size > 0 && memcmp(part.data, whole.data, part.size) != 0))
                 test_fail(__FILE__, __LINE__, "%s: the text of %zu of %zu ids is '%s', which does not begin '%s'", what,
                           i, n, part.data, whole.data);
-            shown = part.size > shown ? part.size : shown;
+            bool all =
+                i == n && n > 0 && !is_byte(tokenizer, ids[n - 1]) && !tess_tokenizer_is_special(tokenizer, ids[n - 1]);
+            if (all && !ends_in(&whole, "\xef\xbf\xbd") && part.size != whole.size)
+                test_fail(__FILE__, __LINE__, "%s: of '%s' only '%s' is settled", what, whole.data, part.data);
         }
-        EXPECT(whole.size - shown <= 4 * n);
     }
 }
 

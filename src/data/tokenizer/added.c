@@ -141,9 +141,7 @@ static int32_t longest(const tess_trie *trie, const char *text, size_t size)
 /* Finds the character that ends before text[at]. */
 static size_t previous(const char *text, size_t at, uint32_t *c)
 {
-    size_t begin = at - 1;
-    while (begin > 0 && ((unsigned char)text[begin] & 0xc0) == 0x80)
-        begin--;
+    size_t begin = tess_utf8_begin(text, at, at - 1);
     *c = 0;
     tess_utf8_decode((const uint8_t *)text + begin, at - begin, c);
     return begin;

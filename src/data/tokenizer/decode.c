@@ -41,7 +41,8 @@ static void list_free(list *l)
     tess_buffer_free(&l->bytes);
 }
 
-static tess_status byte_level(const list *in, list *out)
+/* Writes one string. settled: leaves out a character at the end that may be incomplete. */
+static tess_status byte_level(const list *in, bool settled, list *out)
 {
     TESS_AUTO(tess_buffer_free) tess_buffer raw = {.mem = in->bytes.mem};
     for (size_t i = 0; i < in->n; i++) {
@@ -53,6 +54,8 @@ static tess_status byte_level(const list *in, list *out)
             TESS_TRY(tess_buffer_append(&raw, text, size));
     }
     TESS_TRY(tess_utf8_repair(raw.data, raw.size, &out->bytes));
+    while (settled && out->bytes.size >= 3 && memcmp(out->bytes.data + out->bytes.size - 3, "\xef\xbf\xbd", 3) == 0)
+        out->bytes.size -= 3;
     return end_string(out);
 }
 
@@ -82,7 +85,8 @@ static tess_status end_run(tess_buffer *run, list *out)
     return TESS_OK;
 }
 
-static tess_status byte_fallback(const list *in, list *out)
+/* settled: leaves out a run at the end, because it is decoded as a whole. */
+static tess_status byte_fallback(const list *in, bool settled, list *out)
 {
     TESS_AUTO(tess_buffer_free) tess_buffer run = {.mem = in->bytes.mem};
     for (size_t i = 0; i < in->n; i++) {
@@ -97,19 +101,31 @@ static tess_status byte_fallback(const list *in, list *out)
         TESS_TRY(end_run(&run, out));
         TESS_TRY(add_string(out, text, size));
     }
-    return end_run(&run, out);
+    return settled ? TESS_OK : end_run(&run, out);
 }
 
-static tess_status replace(const char *text, size_t size, const tess_buffer *from, const tess_buffer *to,
+/* Returns the number of bytes at the end of the text that may be the beginning of `from`. */
+static size_t begun(const char *text, size_t size, const tess_buffer *from)
+{
+    size_t n = from->size - 1 < size ? from->size - 1 : size;
+    while (n > 0 && memcmp(text + size - n, from->data, n) != 0)
+        n--;
+    return n;
+}
+
+/* grows: more text will follow. A replaced text that may have begun at the end is left out. */
+static tess_status replace(const char *text, size_t size, const tess_buffer *from, const tess_buffer *to, bool grows,
                            tess_buffer *out)
 {
+    if (from->size == 0)
+        return tess_buffer_append(out, text, size);
     for (size_t at = 0; at < size;) {
-        const char *hit = from->size > 0 ? memmem(text + at, size - at, from->data, from->size) : NULL;
-        size_t end = hit != NULL ? (size_t)(hit - text) : size;
-        TESS_TRY(tess_buffer_append(out, text + at, end - at));
-        if (hit != NULL)
-            TESS_TRY(tess_buffer_append(out, to->data, to->size));
-        at = end + (hit != NULL ? from->size : 0);
+        const char *hit = memmem(text + at, size - at, from->data, from->size);
+        if (hit == NULL)
+            return tess_buffer_append(out, text + at, size - at - (grows ? begun(text + at, size - at, from) : 0));
+        TESS_TRY(tess_buffer_append(out, text + at, (size_t)(hit - text) - at));
+        TESS_TRY(tess_buffer_append(out, to->data, to->size));
+        at = (size_t)(hit - text) + from->size;
     }
     return TESS_OK;
 }
@@ -125,7 +141,8 @@ static void strip(const tess_decode_step *step, const char **text, size_t *size)
         *size -= c->size;
 }
 
-static tess_status each(const tess_decode_step *step, const list *in, list *out)
+/* grows: the strings are the beginning of a text. */
+static tess_status each(const tess_decode_step *step, const list *in, bool grows, list *out)
 {
     for (size_t i = 0; i < in->n; i++) {
         size_t size;
@@ -136,22 +153,23 @@ static tess_status each(const tess_decode_step *step, const list *in, list *out)
         } else {
             const tess_buffer nothing = {0};
             bool drop = step->kind == TESS_DECODE_METASPACE && step->drop_first && i == 0;
-            TESS_TRY(replace(text, size, &step->from, drop ? &nothing : &step->to, &out->bytes));
+            TESS_TRY(replace(text, size, &step->from, drop ? &nothing : &step->to, grows, &out->bytes));
         }
         TESS_TRY(end_string(out));
     }
     return TESS_OK;
 }
 
-static tess_status run_step(const tess_decode_step *step, const list *in, list *out)
+/* fused: the list is one string, which later ids make longer. */
+static tess_status run_step(const tess_decode_step *step, const list *in, bool settled, bool fused, list *out)
 {
     out->bytes.size = 0;
     out->n = 0;
     switch (step->kind) {
     case TESS_DECODE_BYTE_LEVEL:
-        return byte_level(in, out);
+        return byte_level(in, settled, out);
     case TESS_DECODE_BYTE_FALLBACK:
-        return byte_fallback(in, out);
+        return byte_fallback(in, settled, out);
     case TESS_DECODE_FUSE:
         return add_string(out, in->bytes.data, in->bytes.size);
     case TESS_DECODE_REPLACE:
@@ -159,7 +177,7 @@ static tess_status run_step(const tess_decode_step *step, const list *in, list *
     case TESS_DECODE_METASPACE:
         break;
     }
-    return each(step, in, out);
+    return each(step, in, settled && fused, out);
 }
 
 static tess_status collect(const tess_tokenizer *t, const int32_t *ids, size_t n, bool skip_special, list *out)
@@ -174,13 +192,18 @@ static tess_status collect(const tess_tokenizer *t, const int32_t *ids, size_t n
     return TESS_OK;
 }
 
-tess_status tess_decode(const tess_tokenizer *t, const int32_t *ids, size_t n, bool skip_special, tess_buffer *text)
+/* settled: leaves out what later ids may change. */
+static tess_status decode(const tess_tokenizer *t, const int32_t *ids, size_t n, bool skip_special, bool settled,
+                          tess_buffer *text)
 {
     TESS_AUTO(list_free) list first = {.bytes = {.mem = t->mem}}, second = first;
     list *last = &first, *next = &second;
+    bool fused = false;
     TESS_TRY(collect(t, ids, n, skip_special, last));
     for (int i = 0; i < t->decoder.n_steps; i++) {
-        TESS_TRY(run_step(&t->decoder.steps[i], last, next));
+        const tess_decode_step *step = &t->decoder.steps[i];
+        TESS_TRY(run_step(step, last, settled, fused, next));
+        fused = fused || step->kind == TESS_DECODE_FUSE || step->kind == TESS_DECODE_BYTE_LEVEL;
         last = next;
         next = last == &first ? &second : &first;
     }
@@ -194,20 +217,37 @@ tess_status tess_decode(const tess_tokenizer *t, const int32_t *ids, size_t n, b
     return tess_buffer_append(text, "", 0); /* an empty text must not be NULL, because callers read text->data */
 }
 
+tess_status tess_decode(const tess_tokenizer *t, const int32_t *ids, size_t n, bool skip_special, tess_buffer *text)
+{
+    return decode(t, ids, n, skip_special, false, text);
+}
+
 tess_status tess_decode_settled(const tess_tokenizer *t, const int32_t *ids, size_t n, bool skip_special,
                                 tess_buffer *text)
 {
+    return decode(t, ids, n, skip_special, true, text);
+}
+
+size_t tess_decode_from(const tess_tokenizer *t, const int32_t *ids, size_t n, bool skip_special)
+{
     bool runs = false;
+    size_t begin = n;
     for (int i = 0; i < t->decoder.n_steps; i++)
         runs = runs || t->decoder.steps[i].kind == TESS_DECODE_BYTE_FALLBACK;
-    for (; runs && n > 0 && tess_tokenizer_has(t, ids[n - 1]); n--) {
-        const tess_token *token = &t->tokens[ids[n - 1]];
-        if (!token->special && fallback_byte(token->text, token->size) < 0)
+    for (size_t i = n; runs && i > 0 && tess_tokenizer_has(t, ids[i - 1]); i--) {
+        const tess_token *token = &t->tokens[ids[i - 1]];
+        if (fallback_byte(token->text, token->size) >= 0)
+            begin = i - 1;
+        else if (!skip_special || !token->special)
             break;
     }
-    size_t before = text->size;
-    TESS_TRY(tess_decode(t, ids, n, skip_special, text));
-    while (text->size >= before + 3 && memcmp(text->data + text->size - 3, "\xef\xbf\xbd", 3) == 0)
-        text->size -= 3;
-    return TESS_OK;
+    return begin > 0 ? begin - 1 : 0;
+}
+
+size_t tess_text_common(const tess_buffer *before, const tess_buffer *text)
+{
+    size_t n = 0;
+    while (n < before->size && n < text->size && before->data[n] == text->data[n])
+        n++;
+    return tess_utf8_begin(text->data, text->size, n);
 }

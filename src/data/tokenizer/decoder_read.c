@@ -32,6 +32,12 @@ static tess_status read_step(tess_mem *mem, const tess_node *node, const char *t
         k < sizeof(names) / sizeof(names[0]), TESS_E_UNSUPPORTED,
         "%s: decoder '%s' is not supported (ByteLevel, ByteFallback, Fuse, Replace, Strip, Metaspace, Sequence are)",
         node->what, type);
+    /* Every id could change the whole text. */
+    for (int i = 0; i < decoder->n_steps; i++)
+        TESS_CHECK(k > TESS_DECODE_BYTE_FALLBACK ||
+                       (decoder->steps[i].kind != TESS_DECODE_FUSE && decoder->steps[i].kind != TESS_DECODE_BYTE_LEVEL),
+                   TESS_E_UNSUPPORTED, "%s: decoder '%s' after %s is not supported", node->what, type,
+                   names[decoder->steps[i].kind]);
     *step = (tess_decode_step){.kind = (tess_decode_kind)k, .from = {.mem = mem}, .to = {.mem = mem}};
     decoder->n_steps++;
     if (step->kind == TESS_DECODE_STRIP)

@@ -81,9 +81,9 @@ static tess_status run_step(const tess_norm_step *step, tess_norm_scratch *scrat
 {
     out->size = 0;
     *changed = false;
+    if (size == 0)
+        return TESS_OK;
     if (step->kind == TESS_NORM_PREPEND) {
-        if (size == 0)
-            return TESS_OK;
         *changed = true;
         TESS_TRY(tess_buffer_append(out, step->text.data, step->text.size));
         return tess_buffer_append(out, text, size);

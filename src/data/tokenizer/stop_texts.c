@@ -1,5 +1,6 @@
 /* Finds a stop text in the newest tokens. Decoders write the first token of a text differently than the same token
- * after others (for example without its space), so decoding begins one token earlier. */
+ * after others (for example without its space), so decoding begins one token earlier, and not inside a run of byte
+ * tokens. */
 #include "data/tokenizer/stop_texts.h"
 
 #include <string.h>
@@ -15,14 +16,6 @@ static size_t longest_of(const char *const *stops)
     for (int i = 0; stops[i] != NULL; i++)
         longest = strlen(stops[i]) > longest ? strlen(stops[i]) : longest;
     return longest;
-}
-
-static size_t common_prefix(const tess_buffer *a, const tess_buffer *b)
-{
-    size_t n = 0;
-    while (n < a->size && n < b->size && a->data[n] == b->data[n])
-        n++;
-    return n;
 }
 
 static bool contains(const tess_buffer *text, size_t begin, const char *const *stops)
@@ -41,12 +34,17 @@ tess_status tess_stop_texts_end(const tess_tokenizer *tokenizer, const char *con
     *ends = false;
     if (stops[0] == NULL || n <= first)
         return TESS_OK;
-    first = n - first > window ? n - window : first;
-    const size_t context = first > 0 ? first - 1 : 0;
+    /* A run of byte tokens that began before the turn is compared with what it was when the turn began. */
+    const size_t newest = n - first > window ? n - window : first;
+    size_t context = tess_decode_from(tokenizer, ids, newest, false);
+    if (context < first)
+        context = tess_decode_from(tokenizer, ids, first, false);
+    else
+        first = newest;
     tess_status status = tess_decode(tokenizer, ids + context, first - context, false, &before);
     if (status == TESS_OK)
         status = tess_decode(tokenizer, ids + context, n - context, false, &text);
-    *ends = status == TESS_OK && contains(&text, common_prefix(&before, &text), stops);
+    *ends = status == TESS_OK && contains(&text, tess_text_common(&before, &text), stops);
     tess_buffer_free(&before);
     tess_buffer_free(&text);
     return status;

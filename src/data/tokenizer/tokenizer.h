@@ -81,10 +81,18 @@ tess_status tess_encode_text(const tess_tokenizer *tokenizer, const char *text, 
 tess_status tess_decode(const tess_tokenizer *tokenizer, const int32_t *ids, size_t n, bool skip_special,
                         struct tess_buffer *text);
 
-/* Like tess_decode, but appends only the part of the text that later ids cannot change: without a character at the end
- * that may be incomplete, and without a run of byte tokens (<0x0A>) at the end, which is decoded as a whole. */
+/* Like tess_decode, but appends only the part of the text that later ids cannot change. It leaves out:
+ *   - a character at the end that may be incomplete;
+ *   - a run of byte tokens (<0x0A>) at the end, which is decoded as a whole;
+ *   - text at the end that may be the beginning of a text that the decoder replaces. */
 tess_status tess_decode_settled(const tess_tokenizer *tokenizer, const int32_t *ids, size_t n, bool skip_special,
                                 struct tess_buffer *text);
+
+/* Returns the index of the id from which to decode so that the ids from number n on have the text that they have in the
+ * whole: the id before number n, or the id before the run of byte tokens that ends there. */
+size_t tess_decode_from(const tess_tokenizer *tokenizer, const int32_t *ids, size_t n, bool skip_special);
+/* Returns the number of bytes with which both texts begin, in whole characters of `text`. The texts are UTF-8. */
+size_t tess_text_common(const struct tess_buffer *before, const struct tess_buffer *text);
 
 /* Trains byte-level BPE (GPT-2's pre-tokenizer regex, no normalizer). Each round merges the most frequent pair; of
  * equally frequent ones the smaller pair of ids, as HF tokenizers does. `specials` get the first ids. Writes a

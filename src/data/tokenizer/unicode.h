@@ -20,6 +20,14 @@ static inline int tess_utf8_length(char lead)
     return c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
 }
 
+/* Returns the start of the character that text[at] lies in; `at` if that is the end of the valid UTF-8. */
+static inline size_t tess_utf8_begin(const char *text, size_t size, size_t at)
+{
+    while (at > 0 && at < size && ((unsigned char)text[at] & 0xc0) == 0x80)
+        at--;
+    return at;
+}
+
 /* Returns the number of valid bytes at the start of `text`; `size` if all are valid. */
 size_t tess_utf8_valid(const char *text, size_t size);
 
