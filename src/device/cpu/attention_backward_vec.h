@@ -124,7 +124,7 @@ static void probabilities(const attention_unit *u, const query_tile *q, int64_t 
             false, NULL);
     const tess_score_cap cap = tess_score_cap_of(a);
     if (cap.cap != 0)
-        cap_scores(m->p, n * ATTENTION_ROWS, cap);
+        cap_scores(m->p, n, ATTENTION_ROWS, cap);
     visible keys;
     for (int64_t r = 0; r < ATTENTION_ROWS; r++) {
         const int64_t p = min64(tile * ATTENTION_ROWS + r, u->seq->q_len - 1);

@@ -116,7 +116,7 @@ static void few_rows_of_tile(const tess_attention *a, const attention_tile *t, v
         for (int64_t r = 0; r < t->n_rows; r++) {
             row_product(width, D, m.q + r * D, m.turned, width, scores[r], false);
             if (a->soft_cap != 0)
-                cap_scores(scores[r], width, tess_score_cap_of(a));
+                cap_scores(scores[r], 1, width, tess_score_cap_of(a));
             correction[r] = few_rows_softmax(scores[r], base, n, a->scale, a->dtype == TESS_BF16, &state[r]);
         }
         attention_ask_for_keys(a, t, base);

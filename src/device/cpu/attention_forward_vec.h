@@ -150,7 +150,7 @@ static void forward_tile(const attention_forward_job *job, const attention_tile 
                                     a->k_stride, n, D, a->dtype, m.keys);
         product(n, lanes, D, k, m.q, ATTENTION_ROWS, m.scores, ATTENTION_ROWS, false, NULL);
         if (a->soft_cap != 0)
-            cap_scores(m.scores, n * ATTENTION_ROWS, tess_score_cap_of(a));
+            cap_scores(m.scores, n, lanes, tess_score_cap_of(a));
         if (n < n4 || !sees_all(&keys, base, n))
             mask_scores(m.scores, n4, base, &keys);
         softmax_block(m.scores, n4, groups, a->scale, a->dtype == TESS_BF16, &state);

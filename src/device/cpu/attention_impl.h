@@ -127,7 +127,8 @@ typedef struct attention_unit {
 /* The operands of the gradient of the sinks. */
 typedef struct attention_sinks_job {
     const tess_attention_grad *g;
-    float *delta; /* (T, H) */
+    float *delta;           /* (T, H) */
+    int64_t head, head_end; /* the heads whose gradients are wanted: delta of the others may be undefined */
 } attention_sinks_job;
 
 /* The steps of a kernel. A unit runs pack_keys and pack_queries for all blocks and tiles, then either
@@ -146,7 +147,7 @@ typedef struct attention_backward_steps {
     void (*key_blocks)(const attention_unit *u, int64_t begin, int64_t end, bool with_dq, void *memory);
     void (*query_tile)(const attention_unit *u, int64_t rep, int64_t tile, void *memory);
     void (*write_dq)(const attention_unit *u, int64_t rep, int64_t tile, void *memory);
-    /* Computes dsinks of groups [begin, end) of ATTENTION_SINKS heads. context: attention_sinks_job */
+    /* Computes dsinks of groups [begin, end) of ATTENTION_SINKS wanted heads. context: attention_sinks_job */
     void (*sinks)(void *context, int64_t begin, int64_t end, int worker);
 } attention_backward_steps;
 

@@ -240,8 +240,9 @@ tess_status tess_attention_run_backward(tess_stream *stream, const tess_attentio
         run.unit = unit_of(&run, i, run.unit_memory);
         run_together(stream, &run);
     }
-    attention_sinks_job sinks = {g, run.delta};
+    attention_sinks_job sinks = {g, run.delta, g->in_part ? g->head_begin : 0, g->in_part ? g->head_end : a->n_heads};
     if (g->dsinks != NULL)
-        tess_threads_run(stream->threads, steps->sinks, &sinks, divide_up(a->n_heads, ATTENTION_SINKS), 1);
+        tess_threads_run(stream->threads, steps->sinks, &sinks, divide_up(sinks.head_end - sinks.head, ATTENTION_SINKS),
+                         1);
     return TESS_OK;
 }

@@ -29,9 +29,8 @@ static vec sink_gradients_of(const attention_sinks_job *job, int64_t h, int64_t 
 static void sink_gradients(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
     const attention_sinks_job *job = context;
-    for (int64_t h = begin * ATTENTION_SINKS; h < min64(end * ATTENTION_SINKS, job->g->forward.n_heads);
-         h += ATTENTION_SINKS) {
-        const int64_t n = min64(ATTENTION_SINKS, job->g->forward.n_heads - h);
+    for (int64_t group = begin; group < end; group++) {
+        const int64_t h = job->head + group * ATTENTION_SINKS, n = min64(ATTENTION_SINKS, job->head_end - h);
         v_store(job->g->dsinks + h, sink_gradients_of(job, h, n), n);
     }
 }

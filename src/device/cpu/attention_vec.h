@@ -92,11 +92,12 @@ static void turn_rows(const float *rows, int64_t ld, int64_t n, int64_t D, float
         }
 }
 
-/* Caps n scores, a multiple of 16. */
-static void cap_scores(float *scores, int64_t n, tess_score_cap c)
+/* Caps scores (n, lanes) whose rows are ATTENTION_ROWS apart; lanes must be a multiple of 16. */
+static void cap_scores(float *scores, int64_t n, int64_t lanes, tess_score_cap c)
 {
-    for (int64_t i = 0; i < n; i += LANES)
-        v_store(scores + i, v_soft_cap(v_load(scores + i, LANES), c.cap, c.inverse), LANES);
+    for (int64_t j = 0; j < n; j++)
+        for (float *s = scores + j * ATTENTION_ROWS; s < scores + j * ATTENTION_ROWS + lanes; s += LANES)
+            v_store(s, v_soft_cap(v_load(s, LANES), c.cap, c.inverse), LANES);
 }
 
 /* The first and last key that each of the 32 queries sees. Lanes without a query repeat the last query. */

@@ -1,5 +1,5 @@
 /* `vec` as one float: the scalar form of the operations of cpu/vec_avx512.h that device/vmath.h needs. So the reference
- * computes exp, log and erf in the same steps as all instruction sets. */
+ * computes exp, log and tanh in the same steps as all instruction sets. */
 #ifndef TESS_DEVICE_REF_VEC_REF_H
 #define TESS_DEVICE_REF_VEC_REF_H
 
