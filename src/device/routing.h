@@ -4,7 +4,20 @@
 #define TESS_DEVICE_ROUTING_H
 
 #include "device/bf16.h"
-#include "device/kernel_args.h"
+#include "device/elementwise.h"
+
+static inline tess_status tess_route_check(int64_t E, int64_t K)
+{
+    TESS_CHECK(0 <= K && K <= E && K <= TESS_MAX_CHOICES, TESS_E_INVALID,
+               "route: %lld of %lld experts for each token; at most %d are possible", (long long)K, (long long)E,
+               TESS_MAX_CHOICES);
+    return TESS_OK;
+}
+
+static inline tess_status tess_combine_check(tess_dtype dtype)
+{
+    return dtype == TESS_F16 ? TESS_OK : tess_check_dtype("combination of experts", dtype);
+}
 
 /* Sorts a few numbers, ascending. */
 TESS_SHARED void tess_route_sort(int32_t *x, int64_t n)

@@ -166,7 +166,9 @@ static void combinations_and_their_gradients_agree_with_float64(void)
         routing r = make(T, E, K);
         run(s, &r, T, E, K, false);
         char *rows = new_array(N * C, size), *base = new_array(T * C, size), *y = new_array(T * C, size);
-        float dgate[N];
+        float *dgate = r.gate; /* each gradient replaces its gate */
+        float gate[N];
+        memcpy(gate, r.gate, sizeof(gate));
         for (int k = 0; k < N * C; k++)
             tess_put_float(rows, dtype, (size_t)k, tess_rng_normal(7, TESS_RNG_TEST, 2, (uint64_t)k));
         for (int k = 0; k < T * C; k++)
@@ -212,7 +214,7 @@ static void combinations_and_their_gradients_agree_with_float64(void)
             expect_near("dgate", row, (double)dgate[row], want[row], 1e-4);
         for (int at = 0; at < N * C; at++) {
             double d =
-                (double)r.gate[at / C] * (double)tess_get_float(base, dtype, (size_t)(r.token[at / C] * C + at % C));
+                (double)gate[at / C] * (double)tess_get_float(base, dtype, (size_t)(r.token[at / C] * C + at % C));
             expect_near("drows", at, (double)tess_get_float(rows, dtype, (size_t)at), d, exact * (1 + fabs(d)));
         }
         free(rows);
@@ -281,11 +283,29 @@ static void the_gradient_of_logits_agrees_with_differences(void)
     tess_stream_destroy(&s);
 }
 
+static void impossible_arguments_are_refused(void)
+{
+    for (size_t v = 0; v < COUNT(variants); v++) {
+        tess_stream *s = open_variant(v);
+        if (s == NULL)
+            continue;
+        const tess_kernels *k = tess_stream_kernels(s);
+        EXPECT_FAILS(k->route(s, &(tess_route_args){.E = 4, .K = 5}), TESS_E_INVALID, "5 of 4 experts");
+        EXPECT_FAILS(k->route(s, &(tess_route_args){.E = 80, .K = 65}), TESS_E_INVALID, "at most 64");
+        EXPECT_FAILS(k->route_backward(s, &(tess_route_grad_args){.E = 80, .K = 65, .dtype = TESS_F32}), TESS_E_INVALID,
+                     "at most 64");
+        EXPECT_FAILS(k->combine_rows(s, &(tess_combine_rows_args){.dtype = TESS_I32}), TESS_E_UNSUPPORTED, "int32");
+        EXPECT_FAILS(k->combine_backward(s, &(tess_combine_grad_args){.dtype = TESS_U8}), TESS_E_UNSUPPORTED, "uint8");
+        tess_stream_destroy(&s);
+    }
+}
+
 static const test_case cases[] = {
     CASE(routers_choose_the_largest_and_rows_are_sorted),
     CASE(ties_choose_the_lowest_expert_and_a_nan_is_reported),
     CASE(combinations_and_their_gradients_agree_with_float64),
     CASE(the_gradient_of_logits_agrees_with_differences),
+    CASE(impossible_arguments_are_refused),
 };
 
 TEST_MAIN(cases)

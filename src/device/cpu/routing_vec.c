@@ -51,6 +51,7 @@ static void route_loop(void *context, int64_t begin, int64_t end, TESS_UNUSED in
 
 tess_status VEC_NAME(route)(tess_stream *s, const tess_route_args *a)
 {
+    TESS_TRY(tess_route_check(a->E, a->K));
     tess_threads_run(s->threads, route_loop, (void *)a, a->T, tess_loop_grain(16 * a->E));
     return TESS_OK;
 }
@@ -97,6 +98,7 @@ static void combine_loop(void *context, int64_t begin, int64_t end, TESS_UNUSED 
 
 tess_status VEC_NAME(combine_rows)(tess_stream *s, const tess_combine_rows_args *a)
 {
+    TESS_TRY(tess_combine_check(a->dtype));
     tess_threads_run(s->threads, combine_loop, (void *)a, a->T, tess_loop_grain(a->K * a->C));
     return TESS_OK;
 }
@@ -140,6 +142,7 @@ static void combine_grad_loop(void *context, int64_t begin, int64_t end, TESS_UN
 
 tess_status VEC_NAME(combine_backward)(tess_stream *s, const tess_combine_grad_args *a)
 {
+    TESS_TRY(tess_combine_check(a->dtype));
     tess_threads_run(s->threads, combine_grad_loop, (void *)a, a->n, tess_loop_grain(a->C));
     return TESS_OK;
 }

@@ -27,6 +27,7 @@ static void softmax(const float *x, int64_t E, float *p, float *lse)
 
 tess_status tess_ref_route(TESS_UNUSED tess_stream *s, const tess_route_args *a)
 {
+    TESS_TRY(tess_route_check(a->E, a->K));
     for (int64_t t = 0; t < a->T; t++) {
         softmax(a->logits + t * a->E, a->E, a->probs + t * a->E, a->lse != NULL ? a->lse + t : NULL);
         tess_route_choose(a->probs + t * a->E, a->E, a->K, a->normalize, a->chosen + t * a->K, a->weights + t * a->K);
@@ -44,6 +45,7 @@ static void gradient_loop(void *context, int64_t begin, int64_t end, TESS_UNUSED
  * next to C channels of each of its rows. */
 tess_status tess_ref_route_backward(tess_stream *s, const tess_route_grad_args *a)
 {
+    TESS_TRY(tess_route_check(a->E, a->K));
     TESS_TRY(tess_check_dtype("route backward", a->dtype));
     tess_threads_run(s->threads, gradient_loop, (void *)a, a->T, tess_loop_grain(4 * a->E));
     return TESS_OK;
@@ -82,6 +84,7 @@ tess_status tess_ref_sort_rows(tess_stream *s, const tess_sort_rows_args *a)
 
 tess_status tess_ref_combine_rows(TESS_UNUSED tess_stream *s, const tess_combine_rows_args *a)
 {
+    TESS_TRY(tess_combine_check(a->dtype));
     for (int64_t t = 0; t < a->T; t++)
         for (int64_t c = 0; c < a->C; c++) {
             size_t at = (size_t)(t * a->C + c);
@@ -98,6 +101,7 @@ tess_status tess_ref_combine_rows(TESS_UNUSED tess_stream *s, const tess_combine
 
 tess_status tess_ref_combine_backward(TESS_UNUSED tess_stream *s, const tess_combine_grad_args *a)
 {
+    TESS_TRY(tess_combine_check(a->dtype));
     for (int64_t i = 0; i < a->n; i++) {
         float lane[TESS_ROW_LANES] = {0};
         for (int64_t c = 0; c < a->C; c++) {

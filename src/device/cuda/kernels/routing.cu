@@ -38,6 +38,7 @@ static __global__ void route_kernel(tess_route_args a)
 
 static tess_status route(tess_stream *s, const tess_route_args *a)
 {
+    TESS_TRY(tess_route_check(a->E, a->K));
     if (a->T == 0)
         return TESS_OK;
     return TESS_CUDA_LAUNCH(route_kernel, tess_cuda_blocks(a->T, THREADS), THREADS, 0, s, *a);
@@ -51,6 +52,7 @@ static __global__ void route_backward_kernel(tess_route_grad_args a)
 
 static tess_status route_backward(tess_stream *s, const tess_route_grad_args *a)
 {
+    TESS_TRY(tess_route_check(a->E, a->K));
     TESS_TRY(tess_check_dtype("route backward", a->dtype));
     if (a->T == 0)
         return TESS_OK;
