@@ -36,12 +36,14 @@ tess_status tess_gemm_fused_check(const tess_gemm_fused *f)
     return TESS_OK;
 }
 
-enum { MOST_TOGETHER = 32 };
+enum { MOST_TOGETHER = 32, ALIGNMENT = 64 };
+_Static_assert(TESS_GROUP_SLACK >= MOST_TOGETHER * ALIGNMENT, "the results of a batch are aligned");
 
 typedef struct batch {
     tess_gemm_fused of[MOST_TOGETHER];    /* all are plain, or have terms, or have the same `then` */
     tess_gemm_fused plain[MOST_TOGETHER]; /* one product of each */
     int n;
+    bool grouped; /* even a single product is computed as a group, so that work space does not depend on the rows */
     int64_t rows;
     char *work;
     size_t used; /* bytes of the work space */
@@ -55,9 +57,9 @@ static void empty(batch *b)
     b->used = 0;
 }
 
-static tess_status multiply(tess_stream *s, const tess_gemm_fused *plain, int64_t n)
+static tess_status multiply(tess_stream *s, const batch *b, const tess_gemm_fused *plain, int64_t n)
 {
-    if (n == 1)
+    if (n == 1 && !b->grouped)
         return s->kernels->gemm(s, &plain->g);
     return s->kernels->gemm_grouped(
         s, &(tess_gemm_grouped){.products = plain, .n_products = n, .ab_dtype = plain->g.ab_dtype});
@@ -80,7 +82,7 @@ static tess_status add_term(tess_stream *s, const batch *b, int term)
         g->ldb = x->ldb;
         g->k = x->k;
     }
-    return n > 0 ? multiply(s, plain, n) : TESS_OK;
+    return n > 0 ? multiply(s, b, plain, n) : TESS_OK;
 }
 
 /* Converts the sums of terms to C. */
@@ -183,7 +185,7 @@ static tess_status compute(tess_stream *s, batch *b)
 {
     if (b->n == 0)
         return TESS_OK;
-    TESS_TRY(multiply(s, b->plain, b->n));
+    TESS_TRY(multiply(s, b, b->plain, b->n));
     for (int term = 0; term < TESS_GEMM_TERMS; term++)
         TESS_TRY(add_term(s, b, term));
     for (int i = 0; i < b->n; i++)
@@ -214,6 +216,7 @@ static void add_rows(batch *b, const tess_gemm_fused *f, int64_t row, int64_t ro
         plain->g.ldc = f->g.n;
         plain->g.c = b->work + b->used;
         b->used += (size_t)(rows * f->g.n) * tess_dtype_size(plain->g.c_dtype);
+        b->used = (b->used + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     }
     b->rows += rows;
 }
@@ -253,6 +256,7 @@ tess_status tess_gemm_fused_by_rows(tess_stream *s, const tess_gemm_fused *f)
     if (has_leaves_of_terms(f))
         return tess_gemm_leaves_by_rows(s, f);
     empty(&b);
+    b.grouped = false;
     b.work = f->work;
     TESS_TRY(add_product(s, &b, f));
     return compute(s, &b);
@@ -296,6 +300,7 @@ tess_status tess_gemm_grouped_by_rows(tess_stream *s, const tess_gemm_grouped *x
         return TESS_OK;
     }
     empty(&b);
+    b.grouped = true;
     b.work = x->work;
     for (int64_t i = 0; i < x->n_products; i++)
         TESS_TRY(has_leaves_of_terms(&x->products[i]) ? s->kernels->gemm_fused(s, &x->products[i])

@@ -65,7 +65,7 @@ typedef struct tess_gemm_term {
  * the separate rows: gemm with `accumulate` for every further term, convert, act_forward, glu_forward, act_backward,
  * glu_backward. With a `leaf` all terms have the same k, and leaf i is one sum from 0 over its part of each term, in
  * order. */
-enum { TESS_GEMM_TERMS = 2, TESS_FUSED_ROWS = 256 };
+enum { TESS_GEMM_TERMS = 2, TESS_FUSED_ROWS = 256, TESS_GROUP_SLACK = 2048 };
 typedef struct tess_gemm_fused {
     /* `accumulate` is false. There is no bias if there are further terms. With `then`, A is not transposed, ldc = n,
      * and there is no leaf. */
@@ -93,7 +93,8 @@ typedef struct tess_gemm_grouped {
     const tess_gemm_fused *products; /* descriptors; their `work` is ignored. `accumulate` as in `gemm` */
     int64_t n_products;
     tess_dtype ab_dtype; /* every product has it */
-    /* tess_gemm_fused_work bytes of one product that has all rows together (m) and the largest n, aligned to 64 */
+    /* tess_gemm_fused_work bytes of one product that has all rows together (m) and the largest n, and
+     * TESS_GROUP_SLACK bytes, aligned to 64 */
     void *work;
 } tess_gemm_grouped;
 
@@ -149,9 +150,9 @@ typedef struct tess_attention_grad {
     /* (H), or NULL: not wanted. A sum over tokens in blocks of TESS_NORM_BLOCK of a sequence, blocks ascending */
     float *dsinks;
     int64_t dout_stride, dq_stride, dk_stride, dv_stride;
-    /* If set, only dq of heads [head_begin, head_end), and dk and dv of the batch's rows [key_begin, key_end), are
-     * wanted. An implementation may write everything, or leave the rest undefined. The wanted values are the same in
-     * each case. */
+    /* If set, only dq and dsinks of heads [head_begin, head_end), and dk and dv of the batch's rows [key_begin,
+     * key_end), are wanted. An implementation may write everything, or leave the rest undefined. The wanted values are
+     * the same in each case. */
     bool in_part;
     int64_t head_begin, head_end, key_begin, key_end;
 } tess_attention_grad;
@@ -510,7 +511,7 @@ typedef struct tess_combine_grad_args {
     const float *gate;    /* (n) */
     const int32_t *token; /* (n) */
     void *drows;          /* (n, C); may be rows */
-    float *dgate;         /* (n) */
+    float *dgate;         /* (n); may be gate */
     int64_t n, C;
     tess_dtype dtype;
 } tess_combine_grad_args;

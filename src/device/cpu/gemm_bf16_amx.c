@@ -525,6 +525,7 @@ static const gemm_parts parts = {
     .tile_columns = GEMM_SPAN,
     .most_rows = MOST_ROWS,
     .sum_bytes = MOST_SUM_TILES * GEMM_SUMS * sizeof(float),
+    .few_rows_bytes = GEMM_FEW_ROWS * sizeof(uint16_t),
     .parallel_flops = 4e6,
     .takes = takes_part,
     .bytes = part_bytes,

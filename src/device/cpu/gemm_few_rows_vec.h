@@ -633,6 +633,7 @@ static tess_status gemm_grouped(tess_stream *s, const tess_gemm_grouped *x)
                               .tile_columns = engine.tile_columns,
                               .most_rows = MOST_PART_ROWS,
                               .sum_bytes = GEMM_SUM_BYTES,
+                              .few_rows_bytes = FEW_TURNED_MOST * sizeof(float) / FEW_STEP,
                               .parallel_flops = engine.parallel_flops,
                               .takes = takes_part,
                               .bytes = part_bytes,

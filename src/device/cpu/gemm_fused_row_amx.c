@@ -19,9 +19,18 @@ static inline fused_row get(const gemm_chores *w, const void *matrix)
     return unpack(_mm512_maskz_loadu_epi16(w->columns, (const uint16_t *)matrix + w->at));
 }
 
-static inline __m512i round_row(fused_row x)
+/* Rounds C as products do, which flush subnormal numbers to zero. */
+static inline __m512i round_product(fused_row x)
 {
     return (__m512i)_mm512_cvtne2ps_pbh(x.half[1], x.half[0]);
+}
+
+/* Rounds as activations do, which keep subnormal numbers. */
+static inline __m512i round_row(fused_row x)
+{
+    static const _Alignas(64) uint16_t upper[32] = {1,  3,  5,  7,  9,  11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31,
+                                                    33, 35, 37, 39, 41, 43, 45, 47, 49, 51, 53, 55, 57, 59, 61, 63};
+    return _mm512_permutex2var_epi16(v_bf16_bits(x.half[0]), _mm512_load_si512(upper), v_bf16_bits(x.half[1]));
 }
 
 static inline void put(const gemm_chores *w, void *matrix, __m512i x)
@@ -36,7 +45,7 @@ static inline void put(const gemm_chores *w, void *matrix, __m512i x)
 static inline void forward(const gemm_chores *w, fused_row c, tess_activation act)
 {
     const tess_gemm_fused *f = w->fused;
-    __m512i kept = round_row(c);
+    __m512i kept = round_product(c);
     fused_row x = unpack(kept), gate = f->gate != NULL ? get(w, f->gate) : x, y;
     for (int i = 0; i < 2; i++) {
         y.half[i] = v_activate(gate.half[i], act);
@@ -50,7 +59,7 @@ static inline void forward(const gemm_chores *w, fused_row c, tess_activation ac
 static inline void backward(const gemm_chores *w, fused_row c, tess_activation act)
 {
     const tess_gemm_fused *f = w->fused;
-    fused_row d = unpack(round_row(c)), up = get(w, f->up), y, slope, dup;
+    fused_row d = unpack(round_product(c)), up = get(w, f->up), y, slope, dup;
     fused_row gate = f->gate != NULL ? get(w, f->gate) : up;
     for (int i = 0; i < 2; i++)
         y.half[i] = v_activate_with_slope(gate.half[i], act, &slope.half[i]);

@@ -77,6 +77,7 @@ typedef struct gemm_parts {
     int64_t tile_rows, tile_columns; /* parts are cut between tiles */
     int64_t most_rows;               /* a part has at most this many rows */
     size_t sum_bytes;                /* the most work space for the sums of a part */
+    size_t few_rows_bytes;           /* the most work space of a part with few rows, for each k */
     double parallel_flops;           /* less is not worth waking threads for */
     bool (*takes)(const tess_gemm_fused *f);
     size_t (*bytes)(const tess_gemm_fused *part); /* bytes of work space */

@@ -10,7 +10,8 @@ enum {
     EXTRA_K = 32,           /* the cost of writing C, counted in k */
     EXTRA_LINES = 64,       /* the cost of reading the other operand, counted in rows or columns of a part */
     PACKED_BYTES = 3 << 19, /* the most work space for packed A, and for packed B, of a part */
-    ROOM_UNIT = 64,         /* sizes of parts are rounded up to these */
+    ROOM_UNIT = 64,         /* the largest unit to which sizes of parts are rounded up */
+    LINE = 64,
     FEW_ROWS_FLOATS = 72000 /* sums of a part with few rows */
 };
 
@@ -30,13 +31,20 @@ typedef struct product_cut {
     double cost; /* the cost of one unit */
 } product_cut;
 
+/* Returns the k of all terms. */
+static int64_t whole_k(const tess_gemm_fused *f)
+{
+    int64_t k = f->g.k;
+    for (int i = 0; i < f->n_terms; i++)
+        k += f->terms[i].k;
+    return k;
+}
+
 static product_cut cut_of(const gemm_parts *parts, const tess_gemm_fused *f)
 {
     const int64_t rows = divide_up(f->g.m, parts->tile_rows), columns = divide_up(f->g.n, parts->tile_columns);
     const bool by_rows = f->g.m > f->g.n;
-    double k = EXTRA_K + (double)f->g.k;
-    for (int i = 0; i < f->n_terms; i++)
-        k += (double)f->terms[i].k;
+    const double k = EXTRA_K + (double)whole_k(f);
     if (rows == 0 || columns == 0)
         return (product_cut){.n_units = 0};
     const double other = by_rows ? (double)(columns * parts->tile_columns) : (double)(rows * parts->tile_rows);
@@ -128,9 +136,15 @@ static void run_shares(void *context, int64_t begin, int64_t end, int worker)
         walk_share(job, share, job->work + (size_t)worker * job->work_bytes);
 }
 
+/* Returns at least n rounded up to any unit of at most ROOM_UNIT. */
 static int64_t rounded(int64_t n)
 {
-    return divide_up(n, ROOM_UNIT) * ROOM_UNIT;
+    return divide_up(n + ROOM_UNIT - 1, ROOM_UNIT) * ROOM_UNIT;
+}
+
+static size_t whole_lines(size_t bytes)
+{
+    return (bytes + LINE - 1) / LINE * LINE;
 }
 
 static size_t floats_within(int64_t rows, int64_t columns, size_t most)
@@ -139,45 +153,51 @@ static size_t floats_within(int64_t rows, int64_t columns, size_t most)
     return bytes < (double)most ? (size_t)bytes : most;
 }
 
-/* Returns the bytes that parts of such products need, however the rows are distributed among them: so a planner that
- * does not know the tokens of an expert counts the same work space. */
-static size_t room_of(const tess_gemm_grouped *x, size_t sum_bytes)
+/* Returns the bytes that a part of such products needs at most, however the rows are distributed among them: so a
+ * planner that does not know the tokens of an expert counts the same work space. Rows are m of most products, but k of
+ * gradients of weights, which have no parts with few rows. */
+static size_t room_of(const tess_gemm_grouped *x, const gemm_parts *parts)
 {
-    int64_t m = 0, n = 0, k = 0;
-    for (int64_t i = 0; i < x->n_products; i++) {
-        m += x->products[i].g.m;
-        n = max64(n, x->products[i].g.n);
-        k += x->products[i].g.k;
+    int64_t m = 0, n = 0, all_k = 0, longest = 0;
+    for (const tess_gemm_fused *f = x->products; f < x->products + x->n_products; f++) {
+        const int64_t k = whole_k(f);
+        m += f->g.m;
+        n = max64(n, f->g.n);
+        all_k += k;
+        longest = max64(longest, f->g.trans_a && !f->g.trans_b ? 0 : k);
     }
-    return floats_within(m, k, PACKED_BYTES) + floats_within(n, k, PACKED_BYTES) + floats_within(m, n, sum_bytes) +
-           FEW_ROWS_FLOATS * sizeof(float);
+    const size_t few_rows = (size_t)rounded(longest) * parts->few_rows_bytes;
+    const size_t tiles = floats_within(m, all_k, PACKED_BYTES) + floats_within(n, all_k, PACKED_BYTES) +
+                         floats_within(m, n, parts->sum_bytes);
+    return whole_lines((few_rows > tiles ? few_rows : tiles) + FEW_ROWS_FLOATS * sizeof(float));
 }
 
 tess_status tess_gemm_in_parts(tess_stream *s, const tess_gemm_grouped *x, const gemm_parts *parts)
 {
     grouped_job job = {.x = x, .parts = parts, .n_shares = 1};
     double flops = 0;
+    bool takes_all = true;
     TESS_TRY(tess_gemm_grouped_check(x));
     for (int64_t i = 0; i < x->n_products; i++) {
         const tess_gemm_fused *f = &x->products[i];
-        if (!parts->takes(f))
-            return tess_gemm_grouped_by_rows(s, x);
+        takes_all = takes_all && parts->takes(f);
         const product_cut cut = cut_of(parts, f);
         job.cost += cut.cost * (double)cut.n_units;
-        flops += 2 * (double)f->g.m * (double)f->g.n * (double)f->g.k;
+        flops += 2 * (double)f->g.m * (double)f->g.n * (double)whole_k(f);
     }
     if (job.cost == 0)
         return TESS_OK;
     if (flops > parts->parallel_flops)
         job.n_shares = tess_threads_count(s->threads);
-    job.work_bytes = room_of(x, parts->sum_bytes);
-    for (int64_t share = 0; share < job.n_shares; share++) {
-        const size_t bytes = walk_share(&job, share, NULL);
+    job.work_bytes = room_of(x, parts);
+    for (int64_t share = 0; takes_all && share < job.n_shares; share++) {
+        const size_t bytes = whole_lines(walk_share(&job, share, NULL));
         job.work_bytes = bytes > job.work_bytes ? bytes : job.work_bytes;
     }
-    job.work_bytes = (job.work_bytes + 63) & ~(size_t)63;
     void *scratch;
     TESS_TRY_CTX(tess_stream_scratch(s, job.work_bytes * (size_t)job.n_shares, &scratch), "gemm_grouped");
+    if (!takes_all) /* the batches of rows are groups, and need at most this room */
+        return tess_gemm_grouped_by_rows(s, x);
     job.work = scratch;
     tess_threads_run(s->threads, run_shares, &job, job.n_shares, 1);
     return TESS_OK;
