@@ -153,7 +153,7 @@ static void problem_destroy(problem *p)
  * float32, whose rounding EPS covers), D the head's size, n the keys of a row, P the normalized probabilities.
  *
  *     score     a sum of D products, scaled, less another:  EPS (D + 8) * the largest scale * sum |q| |k| of the row
- *     cap       the error of tanh, 5 ulp, more:             12 EPS cap; its slope 2 t dt: error of the score / cap
+ *     cap       the error of tanh, 6 ulp, more:             12 EPS cap; its slope 2 t dt: error of the score / cap
  *     p         exp's own error more, sums of n:            p (e + u), e = 2 (score + exp + n EPS); u: as an operand
  *     out       (e + u + n EPS) sum p |v|, and u |out| as it is stored
  *     lse       e, and its own rounding
