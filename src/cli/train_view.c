@@ -82,6 +82,9 @@ static void on_step(void *self, const tess_step_report *r)
         prepare(self);
         printf("step: %5lld  loss: %8.4f%s  grad_norm: %8.4f%s  ", (long long)r->step, r->loss,
                format_z(r->zloss, zloss, sizeof(zloss)), r->grad_norm, format_z(r->zgrad, zgrad, sizeof(zgrad)));
+        if (r->load.max_over_mean > 0)
+            printf("expert load: %.2f max/mean, %lld idle  aux_loss: %.4f  ", r->load.max_over_mean,
+                   (long long)r->load.n_idle, r->load.aux_loss);
         if (r->words != NULL)
             printf("%s  tps: %s\n", r->words, tess_format_grouped(llrint(r->tps), tps, sizeof(tps)));
         else

@@ -18,6 +18,7 @@
 #include "engine/model/adapter.h"
 #include "engine/device_memory.h"
 #include "engine/foreign.h"
+#include "engine/numbers/expert_loads.h"
 #include "engine/numbers/numbers.h"
 #include "engine/offload.h"
 #include "engine/shards.h"
@@ -183,6 +184,8 @@ static tess_status build_executor(tess_engine *e)
     TESS_CHECK(form != NULL, TESS_E_INTERNAL, "no form of gathered weights has codes %d of %s",
                tess_gathered_codes(e->config, e->fsdp), tess_dtype_name(options.dtype));
     options.decode = form->decode;
+    TESS_TRY(tess_loads_create(e));
+    options.loads = e->loads.counts != NULL ? &e->loads : NULL;
     const unsigned on_disk = tess_offload_pools(e->config);
     const tess_staging_options staging = {.dtype = options.dtype,
                                           .pins_params = (on_disk & 1u << TESS_POOL_PARAMS) == 0,

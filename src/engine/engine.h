@@ -83,6 +83,7 @@ typedef struct tess_engine {
     tess_tensor *tensor;          /* exchanges between the ranks that share its layers; NULL: no rank shares them */
     tess_numbers *numbers;        /* checks of a step's numbers (numbers/numbers.h) */
     tess_loss_meter meter;
+    tess_expert_loads loads; /* sums over this rank's micro-batches; counts NULL: no experts */
     tess_passes passes;
     tess_phase_clock clock;
     tess_step_recorder recorder;
@@ -122,6 +123,13 @@ typedef struct tess_batch_source {
     tess_status (*judge)(void *self, struct tess_engine_report *report);
 } tess_batch_source;
 
+/* How the step's tokens were distributed over the experts of a layer. */
+typedef struct tess_load_report {
+    double max_over_mean; /* the most tokens of an expert over the mean, in the worst layer; 0: no experts */
+    int64_t n_idle;       /* experts of all layers without a token */
+    double aux_loss;      /* the auxiliary losses that were added, divided by the step's divisor */
+} tess_load_report;
+
 typedef struct tess_engine_report {
     /* loss: the sum of -log p over the step's target tokens, divided by the divisor; or the value that the source's
      * judge sets */
@@ -131,12 +139,13 @@ typedef struct tess_engine_report {
     int64_t n_micro, n_tokens; /* micro-batches and target tokens of the step, over all ranks */
     double zloss, zgrad;       /* z-scores of loss and norm (numbers/numbers.h); NaN: not known yet */
     double carry;              /* a number that the source's judge passes on to later steps */
-    bool skipped;              /* the weights did not change; lr is 0 */
-    char note[896];            /* a warning about this step; "": none */
-    bool stop;                 /* some rank was asked to stop; the same on all ranks */
-    bool news;                 /* some rank has news; the same on all ranks */
-    bool leave;                /* some rank must leave after the next checkpoint; the same on all ranks */
-    tess_step_times times;     /* times of this rank */
+    tess_load_report load;
+    bool skipped;          /* the weights did not change; lr is 0 */
+    char note[896];        /* a warning about this step; "": none */
+    bool stop;             /* some rank was asked to stop; the same on all ranks */
+    bool news;             /* some rank has news; the same on all ranks */
+    bool leave;            /* some rank must leave after the next checkpoint; the same on all ranks */
+    tess_step_times times; /* times of this rank */
 } tess_engine_report;
 
 /* Predicts the bytes that training takes on a rank's device if weights, gradients and moments are there. */

@@ -6,6 +6,7 @@
 #include "base/mem/dry_mem.h"
 #include "inject/inject.h"
 #include "engine/foreign.h"
+#include "engine/numbers/expert_loads.h"
 #include "engine/numbers/numbers.h"
 #include "engine/stages/rank_stage.h"
 
@@ -61,6 +62,7 @@ tess_status tess_engine_gradients(tess_engine *e, const tess_batch_source *sourc
                "(0: the number of target tokens)",
                (long long)e->step + 1, (long long)source->n_micro, source->divisor);
     tess_numbers_run_begin(e->numbers);
+    tess_loads_begin(e);
     if (e->program == NULL)
         TESS_TRY(tess_loss_begin(&e->meter));
     int64_t n_micro =
@@ -111,6 +113,7 @@ tess_status tess_engine_measure(tess_engine *e, const tess_batch_source *source,
                                    .stop = sum.flag != 0,
                                    .news = sum.news != 0,
                                    .leave = sum.leave != 0};
+    TESS_TRY(tess_loads_measure(e, divisor, &report->load));
     if (source->judge != NULL)
         TESS_TRY_CTX(source->judge(source->self, report), "step %lld", (long long)e->step + 1);
     return TESS_OK;

@@ -5,6 +5,7 @@
 #ifndef TESS_NN_MODEL_H
 #define TESS_NN_MODEL_H
 
+#include "base/core/exact_sum.h"
 #include "device/stream.h"
 #include "nn/model_config.h"
 #include "nn/points.h"
@@ -187,6 +188,12 @@ typedef struct tess_batch {
 } tess_batch;
 
 /* ---- Running ---- */
+/* Sums over the micro-batches that a model with mixtures of experts trains on. */
+typedef struct tess_expert_loads {
+    int64_t *counts;    /* (layers of the whole model, n_experts) tokens of each expert */
+    tess_exact_sum aux; /* the auxiliary losses that training adds, over target tokens and layers */
+} tess_expert_loads;
+
 /* Activation checkpointing: backward computes again what a layer did not keep, with the same bits. */
 typedef enum tess_recompute {
     TESS_RECOMPUTE_NONE,
@@ -247,6 +254,7 @@ typedef struct tess_executor_options {
     /* Values that layers keep are on the disk of TESS_POOL_ACTIVATIONS (base/mem/named.h); those in use are in
      * memory. Needs a device in host memory. */
     bool on_disk;
+    tess_expert_loads *loads; /* backward adds to it what each layer's experts do; borrowed; NULL: nobody reads it */
 } tess_executor_options;
 
 enum { TESS_MAX_SLOTS = 4096 };

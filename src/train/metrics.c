@@ -281,6 +281,11 @@ static tess_status write_step(tess_metrics *metrics, const tess_step_report *rep
     TESS_TRY(put_number(line, "loss", report->loss));
     TESS_TRY(put_number(line, "grad_norm", report->grad_norm));
     TESS_TRY(put_number(line, "lr", report->lr));
+    if (report->load.max_over_mean > 0) {
+        TESS_TRY(put_number(line, "expert_load", report->load.max_over_mean));
+        TESS_TRY(put_number(line, "idle_experts", (double)report->load.n_idle));
+        TESS_TRY(put_number(line, "aux_loss", report->load.aux_loss));
+    }
     if (isfinite(report->zloss) && isfinite(report->zgrad)) { /* else not known yet */
         TESS_TRY(put_number(line, "zloss", report->zloss));
         TESS_TRY(put_number(line, "zgrad", report->zgrad));
@@ -316,6 +321,11 @@ static tess_status board_step(tess_metrics *metrics, const tess_step_report *rep
                    {"memory/total_peak(GiB)", (double)report->total_peak_bytes / 0x1p30}};
     for (size_t i = 0; i < sizeof(scalars) / sizeof(scalars[0]); i++)
         TESS_TRY(tess_tensorboard_scalar(metrics->board, scalars[i].tag, report->step, (float)scalars[i].value));
+    const tess_metric load[] = {{"expert_load", report->load.max_over_mean},
+                                {"idle_experts", (double)report->load.n_idle},
+                                {"loss_metrics/aux_loss", report->load.aux_loss}};
+    if (report->load.max_over_mean > 0)
+        TESS_TRY(board_metrics(metrics, report->step, load, 3));
     TESS_TRY(board_times(metrics, report));
     TESS_TRY(board_metrics(metrics, report->step, report->metrics, report->n_metrics));
     return tess_tensorboard_flush(metrics->board);

@@ -13,8 +13,9 @@ typedef struct tess_step_report {
     double loss, grad_norm, lr; /* loss: mean -log p over the step's target tokens */
     double loss_scale;          /* factor of the gradients during backward (loss scaling); 1: none */
     double zloss, zgrad;        /* z-score relative to the newest 128 values; NaN: not known yet */
-    bool skipped;               /* the step did not update the weights */
-    int64_t n_tokens;           /* target tokens that the run has trained on so far */
+    tess_load_report load;
+    bool skipped;     /* the step did not update the weights */
+    int64_t n_tokens; /* target tokens that the run has trained on so far */
     /* averages since the last log line; mfu is relative to the measured peak of these cores, 0..1 */
     double tps, tflops, mfu;
     double eta_s;                       /* seconds until the last step, at the present speed */

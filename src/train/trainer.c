@@ -236,6 +236,7 @@ static void fill_report(const tess_trainer *t, const tess_engine_report *done, t
                                  .zloss = done->zloss,
                                  .zgrad = done->zgrad,
                                  .loss_scale = done->loss_scale,
+                                 .load = done->load,
                                  .skipped = done->skipped,
                                  .n_tokens = t->engine->n_tokens,
                                  .times = done->times};

@@ -51,15 +51,20 @@ run() {
     "$tessera" train run.yaml $one training.steps=4 checkpoint.interval=2 checkpoint.keep_latest_k=0 model.save_dtype=float32 "$@" \
         >log 2>&1 || { tail -n 5 log; fail "train $*"; }
 }
+# The metrics of the last two steps, with those of the experts.
+figures() { grep -o '"step": [0-9]*, "loss": .*"aux_loss": [^,]*' "$1/metrics.jsonl" | tail -n 2; }
 run job.dump_folder=whole
+expect "the log has the loads of experts" 0 "max/mean, " cat log
+expect "the metrics have them, too" 0 '"idle_experts": ' figures whole
 for layout in "3 $tp=3" "2 $pp=2" "4"; do
     rm -rf resumed
     mkdir resumed
     cp -r whole/checkpoint resumed/
-    rm -rf resumed/checkpoint/step-4
+    rm -rf resumed/checkpoint/step-00000004
     # shellcheck disable=SC2086
     run job.dump_folder=resumed -n $layout
     cmp -s whole/model/model.safetensors resumed/model/model.safetensors && pass "resumed on $layout" || fail "resumed on $layout"
+    [ "$(figures whole)" = "$(figures resumed)" ] && pass "loads on $layout" || fail "loads on $layout"
 done
 for words in "training.threads=2" "$tp=2 lora.targets=[w1,w2]" "$pp=2"; do
     # shellcheck disable=SC2086

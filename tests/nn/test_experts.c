@@ -147,9 +147,46 @@ static void operations_count_the_chosen_experts(void)
     fixture_close(&f);
 }
 
+/* A router of zeros makes all probabilities 1/E: the balance loss is K, and the z-loss log(E)^2. */
+static void backward_counts_tokens_and_auxiliary_losses(void)
+{
+    fixture f;
+    fixture_open(&f, "mixtral");
+    tess_model_config config = f.config;
+    config.parts.experts.balances = true;
+    config.parts.experts.balance = 0.25;
+    config.parts.experts.z = 0.5;
+    const int64_t L = config.n_layers, E = config.parts.experts.n, K = config.parts.experts.top_k;
+    int64_t counts[64] = {0}, n_targets = 0;
+    EXPECT(L * E <= 64 && E == 5 && K == 2);
+    for (int64_t t = 0; t < f.batch.n_tokens; t++)
+        n_targets += f.batch.targets[t] >= 0;
+    for (int way = 0; way < 2; way++) {
+        tess_expert_loads loads = {.counts = counts};
+        memset(counts, 0, sizeof(counts));
+        rig r;
+        rig_open(&r, &config, way == 0 ? TESS_F32 : TESS_BF16, NULL, 1);
+        clear_routers(&r);
+        float logprob[MAX_T];
+        const tess_executor_options options = {.max_tokens = MAX_T,
+                                               .max_position = f.max_position,
+                                               .train = true,
+                                               .recompute = way == 0 ? TESS_RECOMPUTE_NONE : TESS_RECOMPUTE_FULL,
+                                               .loads = &loads};
+        train_once(&f, &r, options, logprob);
+        for (int64_t i = 0; i < L * E; i++)
+            EXPECT(counts[i] == (i % E < K ? f.batch.n_tokens : 0));
+        const double log_e = log((double)E), want = (double)(n_targets * L) * (0.25 * (double)K + 0.5 * log_e * log_e);
+        EXPECT(fabs(tess_exact_value(&loads.aux) / want - 1) < 1e-6);
+        rig_close(&r);
+    }
+    fixture_close(&f);
+}
+
 static const test_case cases[] = {
     CASE(one_expert_with_all_tokens_is_a_feed_forward),
     CASE(a_router_that_is_not_finite_is_named),
     CASE(operations_count_the_chosen_experts),
+    CASE(backward_counts_tokens_and_auxiliary_losses),
 };
 TEST_MAIN(cases)

@@ -224,16 +224,57 @@ static tess_status experts_forward(const tess_layer_call *c, const tess_tensors 
     return TESS_OK;
 }
 
+static int64_t count_targets(const tess_layer_call *c)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < c->T; i++)
+        n += c->batch->targets[i] >= 0;
+    return n;
+}
+
+/* Adds the tokens of each expert, and the auxiliary losses: balance E sum of (n/T) (sum of p / T) over experts, where n
+ * is an expert's number of tokens, and z times the mean of lse^2. They count once for each target token. */
+static tess_status add_loads(const tess_layer_call *c, const tess_experts_tensors *w, const int32_t *ends)
+{
+    const tess_experts_params *p = c->own;
+    const int64_t T = c->T, E = p->n_experts;
+    struct {
+        double lse;
+        float probs[TESS_MAX_EXPERTS];
+    } sums;
+    double balance = 0;
+    if (c->loads == NULL || T == 0)
+        return TESS_OK;
+    if (w->sums != NULL)
+        TESS_TRY(c->kernels->column_sum(
+            c->stream,
+            &(tess_column_sum_args){
+                .dy = w->probs, .stride = E, .db = (float *)w->sums + 2, .T = T, .C = E, .dtype = TESS_F32}));
+    if (p->z > 0)
+        TESS_TRY(c->kernels->row_sumsq(
+            c->stream, &(tess_row_sumsq_args){.x = w->lse, .out = (double *)w->sums, .rows = 1, .C = T}));
+    if (tess_mem_is_dry(tess_stream_mem(c->stream)))
+        return TESS_OK;
+    if (w->sums != NULL)
+        TESS_TRY(tess_fetch(c->stream, &sums, w->sums, (size_t)(E + 2) * sizeof(float)));
+    for (int64_t e = 0; e < E; e++) {
+        const int32_t n = ends[e] - (e > 0 ? ends[e - 1] : 0);
+        c->loads->counts[c->block->layer * E + e] += n;
+        balance += p->balance > 0 ? (double)n * (double)sums.probs[e] : 0;
+    }
+    const double mean =
+        p->balance * (double)E * balance / (double)T / (double)T + (p->z > 0 ? p->z * sums.lse / (double)T : 0);
+    tess_exact_add(&c->loads->aux, c->routers > 0 ? mean * (double)count_targets(c) : 0);
+    return TESS_OK;
+}
+
 /* dlogits (T, E) from the gradients of the weights of sorted rows, which are in w->gates, and from the auxiliary
  * losses. These count once for each target token of the micro-batch, as the mean of a step's loss does. */
 static tess_status route_backward(const tess_layer_call *c, const tess_experts_tensors *w)
 {
     const tess_experts_params *p = c->own;
     const double T = (double)c->T, E = (double)p->n_experts;
-    double factor = 0;
-    for (int64_t i = 0; i < c->T; i++)
-        factor += c->batch->targets[i] >= 0;
-    factor *= (double)c->routers;
+    const double factor = (double)count_targets(c) * (double)c->routers;
     return c->kernels->route_backward(
         c->stream, &(tess_route_grad_args){.probs = w->probs,
                                            .chosen = w->chosen,
@@ -276,6 +317,7 @@ static tess_status experts_backward(const tess_layer_call *c, const tess_tensors
                                                                                    .C = c->block->hidden_size,
                                                                                    .dtype = c->dtype}));
         TESS_TRY(route_backward(c, w));
+        TESS_TRY(add_loads(c, w, ends));
     }
 
     /* The gradients of all weights;  x (N, C) becomes the gradient of each row's input */
@@ -307,7 +349,7 @@ static tess_status experts_backward(const tess_layer_call *c, const tess_tensors
 
 /* ---- Tables ---- */
 /* clang-format off */
-enum { E = TESS_OWN_DIMS, K, ENDS, KF, KC, Z };
+enum { E = TESS_OWN_DIMS, K, ENDS, KF, KC, Z, SUMS };
 enum {
     RESIDUAL = TESS_GROUP_RESIDUAL, FEED = TESS_GROUP_FEED_FORWARD, SAVED = TESS_TENSOR_SAVED,
     RESULT = SAVED | TESS_TENSOR_FORWARD, CHANGED = RESULT | TESS_TENSOR_OVERWRITTEN,
@@ -331,6 +373,7 @@ static const tess_tensor_row tensors[] = {
     {AT(x),          TESS_DIM_T,   KC,            false, WORK,            0},
     {AT(act),        TESS_DIM_T,   KF,            false, WORK | LEFT,     0},
     {AT(dlogits),    TESS_DIM_T,   E,             false, BACKWARD | LEFT, 0},
+    {AT(sums),       TESS_DIM_ONE, SUMS,          true,  BACKWARD,        0},
 };
 #undef AT
 /* clang-format on */
@@ -344,6 +387,7 @@ static void sizes(TESS_UNUSED const tess_model *model, const void *own, int64_t 
     size[KF] = p->top_k * p->size;
     size[KC] = p->top_k * size[TESS_DIM_C];
     size[Z] = p->z > 0 ? 1 : -1;
+    size[SUMS] = p->z > 0 || p->balance > 0 ? p->n_experts + 2 : -1;
 }
 
 static const tess_linear *map(const void *own, int i)

@@ -37,6 +37,7 @@ typedef struct tess_experts_tensors {
     void *act;             /* (N, F) */
     void *out;             /* (N, C) outputs of experts; backward replaces them by their gradients */
     void *dlogits;         /* (T, E) */
+    void *sums; /* the sum of lse^2 as a double, then (E) floats: sums of probs; only with an auxiliary loss */
 } tess_experts_tensors;
 
 /* The cost of computing an expert's outputs again (tess_layer_group_cost). */

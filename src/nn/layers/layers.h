@@ -77,7 +77,8 @@ struct tess_layer_call {
     tess_product_list *list;
     /* Factor of the auxiliary losses of routers (tess_token_loss); set in backward */
     float routers;
-    bool rounds; /* linear maps of layers round their operands through fp8 */
+    tess_expert_loads *loads; /* see tess_executor_options */
+    bool rounds;              /* linear maps of layers round their operands through fp8 */
     /* Decodes weights that tess_block_owns_rows names; NULL: they are values (tess_executor_options) */
     tess_status (*decode)(tess_stream *stream, const void *rows, int64_t n, int64_t row, tess_dtype dtype, void *to);
     void *rounded; /* work space for operands of one product, or of one sum of products, that are rounded or decoded */
