@@ -490,7 +490,17 @@ static int64_t count_matches(const char *pattern)
 static void classes_hold_the_characters_that_hf_tokenizers_see(void)
 {
     EXPECT_INT(count_matches("\\p{L}"), 141028);
-    EXPECT_INT(count_matches("\\pN"), 1911);
+    EXPECT_INT(count_matches("\\p{N}"), 1911);
+    EXPECT_INT(count_matches("\\pN"), 0); /* the letters pN */
+    EXPECT_INT(count_matches("\\v"), 1);
+    EXPECT_INT(count_matches("[\\S]"), 0x110000 - 2048 - 25);
+    EXPECT_INT(count_matches("[^\\S]"), 25);
+    EXPECT_INT(count_matches("\\p{Latin}"), 1487);
+    EXPECT_INT(count_matches("\\p{Cyrillic}"), 508);
+    EXPECT_INT(count_matches("\\p{Arabic}"), 1373);
+    EXPECT_INT(count_matches("\\p{Devanagari}"), 164);
+    EXPECT_INT(count_matches("\\p{Hiragana}"), 381);
+    EXPECT_INT(count_matches("\\p{Katakana}"), 321);
     EXPECT_INT(count_matches("[\\p{M}]"), 2501);
     EXPECT_INT(count_matches("\\p{P}"), 855);
     EXPECT_INT(count_matches("\\p{S}"), 8514);
@@ -507,6 +517,69 @@ static void classes_hold_the_characters_that_hf_tokenizers_see(void)
     EXPECT_INT(count_matches("[^\\p{L}\\p{N}]"), 0x110000 - 2048 - 141028 - 1911);
 }
 
+/* What tokenizers 0.23.3 finds first. */
+static void a_regex_finds_what_oniguruma_finds(void)
+{
+    static const struct {
+        const char *pattern, *text, *match;
+    } rows[] = {
+        {"(?im:A.)", "a\n", "a\n"},
+        {"(?mi:A.)", "a\n", "a\n"},
+        {"(?m)a.", "a\n", "a\n"},
+        {"(?m:a(?-m:.))", "a\nab", "ab"},
+        {"[\\s\\S]+", "a\n\xe1\xa0\x8e b", "a\n\xe1\xa0\x8e b"},
+        {"\\V", "vV", "V"},
+        {"[\\v]+", "\n\x0b\x0b\x0c", "\x0b\x0b"},
+        {"\\PL", "aPL", "PL"},
+        {"\\x41{2}+", "AAAAA4111", "AAAA"},
+        {"\\101{2}+", "AAAAA", "AAAA"},
+        {"\\x{e9}{2}+", "\xc3\xa9\xc3\xa9\xc3\xa9", "\xc3\xa9\xc3\xa9"},
+        {"\\cA{2}+", "A\x01\x01\x01", "\x01\x01"},
+        {"(?<n>a)\\k<n>{2}+", "aaaaaa", "aaaaa"},
+        {"x{{2}+", "xx{{{{x", "x{{{{"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        tess_regex *regex;
+        tess_regex_scratch *scratch;
+        bool found;
+        size_t begin = 0, end = 0, size = strlen(rows[i].match);
+        EXPECT_OK(tess_oniguruma_create(test_mem(), rows[i].pattern, strlen(rows[i].pattern), "pattern", &regex));
+        EXPECT_OK(tess_oniguruma_scratch_create(test_mem(), &scratch));
+        EXPECT_OK(tess_regex_find(regex, scratch, rows[i].text, strlen(rows[i].text), 0, &found, &begin, &end));
+        if (!found || end - begin != size || memcmp(rows[i].text + begin, rows[i].match, size) != 0)
+            test_fail(__FILE__, __LINE__, "%s finds '%.*s', expected '%s'", rows[i].pattern, (int)(end - begin),
+                      rows[i].text + begin, rows[i].match);
+        tess_regex_scratch_destroy(&scratch);
+        tess_regex_destroy(&regex);
+    }
+    static const char *const refused[] = {"[^\\W\\d_]+",   "[\\D]",         "[^\\P{L}]",      "[\\p{^Han}]",
+                                          "(?i:a\\p{Lu})", "(?i)[\\p{Ll}]", "(?i:(b)\\p{Lt})"};
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+        tess_regex *regex = NULL;
+        EXPECT_FAILS(tess_oniguruma_create(test_mem(), refused[i], strlen(refused[i]), "pattern", &regex),
+                     TESS_E_UNSUPPORTED, "in a regex is not supported");
+    }
+}
+
+/* EXAONE-MoE's words: a repetition in a repetition, which keeps state for each letter. */
+static void a_word_may_be_as_long_as_a_mebibyte(void)
+{
+    const char *pattern = "[^\\r\\n\\p{L}\\p{N}]?(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+|\\s+";
+    size_t size = 1 << 20, begin = 0, end = 0;
+    char *text = malloc(size);
+    tess_regex *regex;
+    tess_regex_scratch *scratch;
+    bool found;
+    memset(text, 'a', size);
+    EXPECT_OK(tess_oniguruma_create(test_mem(), pattern, strlen(pattern), "pattern", &regex));
+    EXPECT_OK(tess_oniguruma_scratch_create(test_mem(), &scratch));
+    EXPECT_OK(tess_regex_find(regex, scratch, text, size, 0, &found, &begin, &end));
+    EXPECT_INT(end - begin, size);
+    tess_regex_scratch_destroy(&scratch);
+    tess_regex_destroy(&regex);
+    free(text);
+}
+
 static const test_case cases[] = {
     CASE(the_prefix_is_what_the_template_puts_before_a_text),
     CASE(torture_gives_the_ids_and_text_of_hf_tokenizers),
@@ -521,6 +594,8 @@ static const test_case cases[] = {
     CASE(classes_hold_the_characters_that_hf_tokenizers_see),
     CASE(a_text_is_not_settled_where_the_decoder_may_still_replace_it),
     CASE(a_normalizer_leaves_an_empty_text_empty),
+    CASE(a_regex_finds_what_oniguruma_finds),
+    CASE(a_word_may_be_as_long_as_a_mebibyte),
     CASE(a_regex_that_explodes_is_an_error),
 };
 TEST_MAIN(cases)

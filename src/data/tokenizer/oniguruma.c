@@ -13,16 +13,20 @@ static const struct escape_class {
     char escape;
     const char *inside;
     const char *properties[6];
+    const char *outside; /* inside of the class of all other characters, where it has no property */
 } escape_classes[] = {
     {'s',
      "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}",
-     {NULL}},
+     {NULL},
+     "\\x{0}-\\x{8}\\x{e}-\\x{1f}\\x{21}-\\x{84}\\x{86}-\\x{9f}\\x{a1}-\\x{167f}\\x{1681}-\\x{1fff}\\x{200b}-"
+     "\\x{2027}\\x{202a}-\\x{202e}\\x{2030}-\\x{205e}\\x{2060}-\\x{2fff}\\x{3001}-\\x{10ffff}"},
     {'w',
      "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{"
      "1f189}",
-     {"L", "M", "Nd", "Nl", "Pc"}},
-    {'d', "", {"Nd"}},
-    {'h', "0-9a-fA-F", {NULL}},
+     {"L", "M", "Nd", "Nl", "Pc"},
+     NULL},
+    {'d', "", {"Nd"}, NULL},
+    {'h', "0-9a-fA-F", {NULL}, NULL},
 };
 enum { N_ESCAPES = sizeof(escape_classes) / sizeof(escape_classes[0]) };
 
@@ -80,49 +84,75 @@ typedef struct rewriter {
     size_t item;              /* offset in `out` of what a quantifier would repeat */
     size_t groups[MAX_DEPTH]; /* offsets in `out` of the open parentheses */
     int depth;
+    bool caseless[MAX_DEPTH + 1]; /* whether the option i is on, by depth */
 } rewriter;
 
-/* Rewrites \p{X}, \P{X} or \pX (class NULL), or the escape of a class. A negated property inside a character class is
- * not rewritten, because a class cannot subtract. */
+/* Rewrites \p{X} or \P{X} (class NULL), or the escape of a class. */
 static tess_status rewrite_class(rewriter *r, const char *p, size_t n, const struct escape_class *class, size_t *used)
 {
-    bool negated = p[1] < 'a', braces = class == NULL && n > 2 && p[2] == '{';
-    const char *end = braces ? memchr(p, '}', n) : p + (n > 2 ? 3 : n), *name = braces ? p + 3 : p + 2;
-    if (end == NULL)
-        return tess_buffer_append(r->out, p, 2);
-    *used = class != NULL ? 2 : (size_t)(end - p) + braces;
-    if (braces && end > name && name[0] == '^') {
+    bool negated = p[1] < 'a';
+    const char *end = class == NULL ? memchr(p, '}', n) : p + 2, *name = p + 3;
+    TESS_CHECK(end != NULL, TESS_E_FORMAT, "%s: \\%c{ in a regex without a }", r->what, p[1]);
+    *used = class != NULL ? 2 : (size_t)(end - p) + 1;
+    if (class == NULL && end > name && name[0] == '^') {
         negated = !negated;
         name++;
     }
-    size_t size = (size_t)(end - name);
+    size_t size = class == NULL ? (size_t)(end - name) : 0;
     TESS_CHECK(class != NULL || size <= 2 || is_script(name, size), TESS_E_UNSUPPORTED,
                "%s: \\p{%.*s} in a regex is not supported: categories and scripts are", r->what, (int)size, name);
-    if (r->in_class && negated)
-        return tess_buffer_append(r->out, p, *used);
+    /* Oniguruma and PCRE2 differ about the letters of the other case. */
+    TESS_CHECK(!r->caseless[r->depth] || size != 2 || name[0] != 'L' || strchr("ult", name[1]) == NULL,
+               TESS_E_UNSUPPORTED, "%s: \\p{%.2s} in (?i:...) in a regex is not supported", r->what, name);
+    if (r->in_class && negated) {
+        /* A class cannot subtract. */
+        TESS_CHECK(class != NULL && class->outside != NULL, TESS_E_UNSUPPORTED,
+                   "%s: %.*s inside a character class in a regex is not supported", r->what, (int)*used, p);
+        return tess_buffer_append(r->out, class->outside, strlen(class->outside));
+    }
     if (!r->in_class)
         TESS_TRY(tess_buffer_printf(r->out, negated ? "[^" : "["));
     TESS_TRY(class != NULL ? append_class(class, r->out) : append_property(name, size, r->out));
     return r->in_class ? TESS_OK : tess_buffer_append(r->out, "]", 1);
 }
 
+/* Returns the number of bytes of an escape: \xHH, \x{H}, \ooo, \cA, \k<name>, or a backslash and a character. */
+static size_t escape_size(const char *p, size_t n)
+{
+    const bool hex = p[1] == 'x', octal = p[1] >= '0' && p[1] <= '9';
+    if (n > 2 && (((hex || p[1] == 'o') && p[2] == '{') || (p[1] == 'k' && p[2] == '<'))) {
+        const char *end = memchr(p, p[2] == '{' ? '}' : '>', n);
+        return end != NULL ? (size_t)(end - p) + 1 : n;
+    }
+    size_t size = p[1] == 'c' && n > 2 ? 3 : 2;
+    const char *digits = hex ? "0123456789abcdefABCDEF" : "0123456789";
+    while ((hex || octal) && size < 4 && size < n && p[size] != '\0' && strchr(digits, p[size]) != NULL)
+        size++;
+    return size;
+}
+
 /* Copies the escape at p[0] == '\\' to r->out. *used: its number of bytes in the pattern. */
 static tess_status rewrite_escape(rewriter *r, const char *p, size_t n, size_t *used)
 {
     TESS_CHECK(n >= 2, TESS_E_FORMAT, "%s: the regex ends in a backslash", r->what);
-    *used = 2;
+    *used = escape_size(p, n);
     const struct escape_class *class = class_of((char)(p[1] | 0x20));
-    if (p[1] == 'p' || p[1] == 'P' || (class != NULL && p[1] != 'H'))
+    bool property = p[1] == 'p' || p[1] == 'P';
+    if ((property && n > 2 && p[2] == '{') || (class != NULL && p[1] != 'H'))
         return rewrite_class(r, p, n, class, used);
     if (!r->in_class && (p[1] == 'b' || p[1] == 'B'))
         return append_border(p[1] == 'B', r->out);
     TESS_CHECK(strchr("HRXKyYGQEC", p[1]) == NULL || p[1] == '\0', TESS_E_UNSUPPORTED,
                "%s: \\%c in a regex is not supported", r->what, p[1]);
+    if (p[1] == 'v')
+        return tess_buffer_printf(r->out, "\\x{b}");
+    if (property || p[1] == 'V' || (p[1] == 'x' && *used == 2)) /* these letters stand for themselves */
+        return tess_buffer_append(r->out, p + 1, 1);
     if (p[1] == 'u' && n >= 6) {
         *used = 6;
         return tess_buffer_printf(r->out, "\\x{%.4s}", p + 2);
     }
-    return tess_buffer_append(r->out, p, 2);
+    return tess_buffer_append(r->out, p, *used);
 }
 
 /* Copies the interval at p[0] == '{'. In Oniguruma a '+' after an interval repeats what is repeated, as does a '?'
@@ -136,8 +166,10 @@ static tess_status rewrite_interval(rewriter *r, const char *p, size_t n, size_t
     bool range = text[end] == ',';
     size_t second = range ? strspn(text + end + 1, digits) : 0;
     end += range + second;
-    if (text[end] != '}' || first + second == 0)
+    if (text[end] != '}' || first + second == 0) {
+        r->item = r->out->size;
         return tess_buffer_append(r->out, p, 1);
+    }
     *used = end + 1;
     bool again = text[end + 1] == '+' || (text[end + 1] == '?' && !range);
     if (again) {
@@ -148,23 +180,44 @@ static tess_status rewrite_interval(rewriter *r, const char *p, size_t n, size_t
     return tess_buffer_printf(r->out, "{%s%.*s%s", first == 0 ? "0" : "", (int)end, text + 1, again ? ")" : "");
 }
 
+/* Opens a group, and copies its options. Oniguruma's option m is PCRE2's s. */
+static tess_status rewrite_group(rewriter *r, const char *p, size_t n, size_t *used)
+{
+    const char *what = r->what;
+    TESS_CHECK(n < 3 || p[1] != '?' || strchr("imx-:=!<>", p[2]) != NULL, TESS_E_UNSUPPORTED,
+               "%s: (?%c in a regex is not supported", what, p[2]);
+    TESS_CHECK(n < 2 || p[1] != '*', TESS_E_UNSUPPORTED, "%s: (* in a regex is not supported", what);
+    TESS_CHECK(r->depth < MAX_DEPTH, TESS_E_UNSUPPORTED,
+               "%s: parentheses nested more than %d deep in a regex are not supported", what, MAX_DEPTH);
+    const size_t begin = r->out->size;
+    bool caseless = r->caseless[r->depth], on = true;
+    *used = n > 1 && p[1] == '?' ? 2 : 1;
+    TESS_TRY(tess_buffer_append(r->out, p, *used));
+    for (; *used > 1 && *used < n && p[*used] != '\0' && strchr("imx-", p[*used]) != NULL; ++*used) {
+        const char option = p[*used];
+        on = on && option != '-';
+        caseless = option == 'i' ? on : caseless;
+        TESS_TRY(tess_buffer_append(r->out, option == 'm' ? "s" : &option, 1));
+    }
+    if (*used > 2 && *used < n && p[*used] == ')') {
+        /* Oniguruma reads a(?i)b|c as a(?i:b|c), PCRE2 as a(?i:b)|(?i:c). */
+        TESS_CHECK(begin == 0, TESS_E_UNSUPPORTED,
+                   "%s: options inside a regex, such as (?i), are not supported; (?i:...) is", what);
+        r->caseless[r->depth] = caseless;
+    }
+    r->groups[r->depth++] = begin;
+    r->caseless[r->depth] = caseless;
+    return TESS_OK;
+}
+
 /* Checks and copies a character that stands for itself, opens or closes something, or repeats. */
 static tess_status rewrite_character(rewriter *r, const char *p, size_t n, size_t *used)
 {
-    const char *what = r->what;
     TESS_CHECK(!r->in_class || (p[0] != '[' && (p[0] != '&' || n < 2 || p[1] != '&')), TESS_E_UNSUPPORTED,
-               "%s: nested character classes in a regex, such as [a[b]] or [[:alpha:]], are not supported", what);
-    if (!r->in_class && p[0] == '(') {
-        TESS_CHECK(n < 3 || p[1] != '?' || strchr("ix-:=!<>", p[2]) != NULL, TESS_E_UNSUPPORTED,
-                   "%s: (?%c in a regex is not supported", what, p[2]);
-        TESS_CHECK(n < 2 || p[1] != '*', TESS_E_UNSUPPORTED, "%s: (* in a regex is not supported", what);
-        /* Oniguruma reads a(?i)b|c as a(?i:b|c), PCRE2 as a(?i:b)|(?i:c). */
-        TESS_CHECK(n < 4 || p[1] != '?' || r->out->size == 0 || p[2 + strspn(p + 2, "imx-")] != ')', TESS_E_UNSUPPORTED,
-                   "%s: options inside a regex, such as (?i), are not supported; (?i:...) is", what);
-        TESS_CHECK(r->depth < MAX_DEPTH, TESS_E_UNSUPPORTED,
-                   "%s: parentheses nested more than %d deep in a regex are not supported", what, MAX_DEPTH);
-        r->groups[r->depth++] = r->out->size;
-    } else if (!r->in_class && p[0] == ')' && r->depth > 0) {
+               "%s: nested character classes in a regex, such as [a[b]] or [[:alpha:]], are not supported", r->what);
+    if (!r->in_class && p[0] == '(')
+        return rewrite_group(r, p, n, used);
+    if (!r->in_class && p[0] == ')' && r->depth > 0) {
         r->item = r->groups[--r->depth];
     } else if (!r->in_class && p[0] == '[') {
         r->in_class = true;
@@ -212,6 +265,7 @@ tess_status tess_oniguruma_create(tess_mem *mem, const char *pattern, size_t siz
 
 tess_status tess_oniguruma_scratch_create(tess_mem *mem, tess_regex_scratch **out)
 {
-    static const tess_regex_limits limits = {.steps = 20 << 20, .heap_kib = 64 << 10, .jit_stack = 8 << 20};
+    /* The heap is for a word of 1 MiB of a pattern that keeps state for each letter. */
+    static const tess_regex_limits limits = {.steps = 20 << 20, .heap_kib = 512 << 10, .jit_stack = 8 << 20};
     return tess_regex_scratch_create(mem, &limits, out);
 }

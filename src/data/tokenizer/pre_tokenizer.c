@@ -4,6 +4,12 @@
 
 #include "data/tokenizer/tokenizer_impl.h"
 
+/* The characters of \w in the regexes of Rust, which Whitespace uses: unlike Oniguruma's, with join controls and
+ * without numbers such as U+00BD. */
+#define WORD                                                                                      \
+    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{200c}\\x{200d}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}" \
+    "\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}"
+
 const char tess_gpt2_regex[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
 static tess_status add_step(const tess_node *node, tess_mem *mem, tess_pre_kind kind, tess_pre_tokenizer *pre,
@@ -115,7 +121,7 @@ static tess_status read_step(tess_mem *mem, const tess_node *node, const char *t
     if (strcmp(type, "WhitespaceSplit") == 0)
         return add_split(node, mem, "\\s", TESS_SPLIT_REMOVED, pre);
     if (strcmp(type, "Whitespace") == 0) {
-        TESS_TRY(add_split(node, mem, "\\w+|[^\\w\\s]+", TESS_SPLIT_REMOVED, pre));
+        TESS_TRY(add_split(node, mem, "[" WORD "]+|[^" WORD "\\s]+", TESS_SPLIT_REMOVED, pre));
         pre->steps[pre->n_steps - 1].invert = true;
         return TESS_OK;
     }

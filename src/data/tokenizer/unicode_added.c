@@ -41,6 +41,19 @@ static const struct {
 };
 enum { N_ROWS = sizeof(rows) / sizeof(rows[0]) };
 
+/* Characters of the scripts that oniguruma.c knows. */
+static const struct {
+    uint32_t first, last;
+    const char *script;
+} scripts[] = {
+    {0x897, 0x897, "Arabic"},         {0x1c89, 0x1c8a, "Cyrillic"},   {0xa7cb, 0xa7cd, "Latin"},
+    {0xa7da, 0xa7dc, "Latin"},        {0x10ec2, 0x10ec4, "Arabic"},   {0x10efc, 0x10eff, "Arabic"},
+    {0x11b00, 0x11b09, "Devanagari"}, {0x1b132, 0x1b132, "Hiragana"}, {0x1b155, 0x1b155, "Katakana"},
+    {0x1df25, 0x1df2a, "Latin"},      {0x1e030, 0x1e06d, "Cyrillic"}, {0x1e08f, 0x1e08f, "Cyrillic"},
+    {0x2b739, 0x2b739, "Han"},        {0x2ebf0, 0x2ee5d, "Han"},      {0x31350, 0x323af, "Han"},
+};
+enum { N_SCRIPTS = sizeof(scripts) / sizeof(scripts[0]) };
+
 const char *tess_unicode_added_category(uint32_t c)
 {
     for (int i = 0; i < N_ROWS; i++)
@@ -49,12 +62,9 @@ const char *tess_unicode_added_category(uint32_t c)
     return NULL;
 }
 
-/* Whether the row's characters have the property. All added ideographs are in planes 2 and 3, where nothing else was
- * added. */
+/* Whether the row's characters have the category. */
 static bool is_of(int row, const char *property, size_t n)
 {
-    if (n == 3 && memcmp(property, "Han", 3) == 0)
-        return rows[row].first >= 0x20000 && rows[row].first < 0x40000;
     if (n == 2 && memcmp(property, "L&", 2) == 0)
         return strchr("ult", rows[row].category[1]) != NULL && rows[row].category[0] == 'L';
     return n <= 2 && memcmp(rows[row].category, property, n) == 0;
@@ -65,5 +75,8 @@ tess_status tess_unicode_added_ranges(const char *property, size_t n, tess_buffe
     for (int i = 0; i < N_ROWS; i++)
         if (is_of(i, property, n))
             TESS_TRY(tess_buffer_printf(out, "\\x{%x}-\\x{%x}", rows[i].first, rows[i].last));
+    for (int i = 0; i < N_SCRIPTS; i++)
+        if (strlen(scripts[i].script) == n && memcmp(scripts[i].script, property, n) == 0)
+            TESS_TRY(tess_buffer_printf(out, "\\x{%x}-\\x{%x}", scripts[i].first, scripts[i].last));
     return TESS_OK;
 }

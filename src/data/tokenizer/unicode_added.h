@@ -8,8 +8,8 @@
 
 /* Returns the general category of an added character ("Lo"); NULL: the character was not added. */
 const char *tess_unicode_added_category(uint32_t code_point);
-/* Appends the added characters with a property of a regex, a general category ("L", "Nd") or "Han", as the inside of a
- * character class. Appends nothing for other properties. */
+/* Appends the added characters with a property of a regex, a general category ("L", "Nd") or a script ("Han"), as the
+ * inside of a character class. Appends nothing for other properties. */
 tess_status tess_unicode_added_ranges(const char *property, size_t n, tess_buffer *out);
 
 #endif
