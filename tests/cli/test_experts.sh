@@ -78,6 +78,6 @@ bad() {
 }
 bad "num_experts_per_tok is 6; there are 5 experts" 's/per_tok": 2/per_tok": 6/'
 bad "'num_local_experts' is 0; it must be at least 1" 's/experts": 5/experts": 0/'
-bad "hidden_act is 'gelu'; supported: silu" 's/{/{"hidden_act": "gelu", /'
+bad "hidden_act is 'relu'; supported: silu" 's/{/{"hidden_act": "relu", /'
 bad "'router_jitter_noise' is 0.1; it must be at most 0" 's/{/{"router_jitter_noise": 0.1, /'
 finish
