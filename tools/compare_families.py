@@ -9,11 +9,11 @@ Makes tiny random models with transformers, runs them through our command line, 
             learning rate saves weights that differ from the old ones by the gradient alone
   greedy    20 tokens (`generate --temperature 0`)
   saved     the model that a step with learning rate 0 saves opens in transformers: all tensors, and the same loss
-  heads     how many of the classifiers that transformers has for the family we open; tests/nn compares their values
+  heads     we open the classifiers that transformers has for the family; tests/nn compares their values
   bf16      log-probabilities and gradients in bfloat16 are not much further from float64 than transformers' own
 
 Prints a table of the largest differences, then what differs; "refused" is followed by our message. Exit code 1 when a check
-fails. --keep leaves the models and their files. Needs torch and transformers."""
+fails, when a command fails otherwise than by a refusal in REFUSED, or when a name is unknown. --keep leaves the models and their files. Needs torch and transformers."""
 import argparse
 import contextlib
 import copy
@@ -288,15 +288,23 @@ def greedy(model, ids):
 
 
 # ---- Tessera ----
-class Refused(Exception):
-    pass
+UNSUPPORTED = 2  # exit code of a refusal
+REFUSED = {}  # family/variant: part of the message with which we refuse it
+
+
+class Failed(Exception):
+    """A command's failure; `refused` is true if it is a refusal."""
+
+    def __init__(self, message, refused):
+        super().__init__(message)
+        self.refused = refused
 
 
 def tessera(*words):
     done = subprocess.run([arguments.tessera, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if done.returncode != 0:
         lines = [line for line in done.stderr.splitlines() if line]
-        raise Refused(f"{words[0]}: exit code {done.returncode}: {lines[-1] if lines else ''}")
+        raise Failed(f"{words[0]}: exit code {done.returncode}: {lines[-1] if lines else ''}", done.returncode == UNSUPPORTED)
     return done.stdout
 
 
@@ -324,9 +332,11 @@ def largest(x):
 
 
 def apart(a, b, size, floor=0.0):
-    """The size of the difference, over that of b."""
+    """The size of the difference, over that of b. Infinite if a number is not finite: max would drop NaN."""
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
-    return float(size(a - b) / max(size(b), floor, 1e-300)) if a.shape == b.shape else float("inf")
+    if a.shape != b.shape or not (np.isfinite(a).all() and np.isfinite(b).all()):
+        return float("inf")
+    return float(size(a - b) / max(size(b), floor, 1e-300))
 
 
 def worst(ours, theirs, size):
@@ -345,6 +355,7 @@ class Row:
         self.name, self.cells, self.wrong, self.refused = name, {}, [], None
 
     def expect(self, check, value, limit, where=""):
+        value = value if value == value else float("inf")  # max would drop NaN
         self.cells[check] = max(value, self.cells.get(check, 0.0))
         if not value <= limit:
             self.wrong.append(f"{self.name}: {check}: {value:.3g}, allowed {limit:.3g}" + (f" ({where})" if where else ""))
@@ -424,8 +435,9 @@ def open_heads(row, family, own, work):
             all_heads += 1
             try:
                 score(work / kind, work / "text.txt", "float32", [])
-            except Refused as refusal:
-                opened += "a score of 1 outputs" in str(refusal)
+            except Failed as failure:
+                opened += failure.refused and "a score of 1 outputs" in str(failure)
+    row.expect("heads", float(all_heads - opened), 0, f"{opened} of {all_heads} open")
     row.cells["heads"] = f"{opened}/{all_heads}"
 
 
@@ -448,12 +460,19 @@ def compare(family, variant, own, work):
             compare_greedy(row, folder, model, ids, limits)
         compare_saved(row, folder, work, model, ids, text, limits)
         compare_bf16(row, folder, work, model, ids, text, limits, exact)
-    except Refused as refusal:
-        row.refused = str(refusal)
+        if row.name in REFUSED:
+            row.wrong.append(f"{row.name}: not refused")
+    except Failed as failure:
+        row.refused = str(failure)
+        if not (failure.refused and row.name in REFUSED and REFUSED[row.name] in row.refused):
+            row.wrong.append(f"{row.name}: {failure}")
     return row
 
 
 def chosen(names):
+    known = {*FAMILIES, *(f"{family}/{variant}" for family, (_, _, variants) in FAMILIES.items() for variant in variants)}
+    if not known.issuperset(names):
+        sys.exit(f"unknown: {', '.join(sorted(set(names) - known))}")
     for family, (_, _, variants) in FAMILIES.items():
         for variant, own in variants.items():
             if not names or family in names or f"{family}/{variant}" in names:
@@ -466,7 +485,7 @@ CHECKS = ("logprob", "loss", "grads", "greedy", "saved", "bf16", "heads")
 def show(row):
     cells = [row.cells.get(check, "-") for check in CHECKS]
     cells = [cell if isinstance(cell, str) else f"{cell:.1e}" for cell in cells]
-    state = f"refused: {row.refused}" if row.refused else "DIFFERS" if row.wrong else "ok"
+    state = ("FAILED: " if row.wrong else "refused: ") + row.refused if row.refused else "DIFFERS" if row.wrong else "ok"
     print(f"{row.name:28}" + "".join(f"{cell:>10}" for cell in cells) + f"  {state}", flush=True)
 
 

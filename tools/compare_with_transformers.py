@@ -45,8 +45,8 @@ with torch.no_grad():
         for what, values in theirs.items():
             for k, value in enumerate(values):
                 difference = abs(value - ours[begin + k][what])
-                if not difference <= worst[what][0]:  # NaN counts
-                    worst[what] = difference, begin + k + 1
+                if not difference <= worst[what][0]:
+                    worst[what] = difference if difference == difference else float("inf"), begin + k + 1  # NaN counts
 
 mean = -sum(one["logprob"] for one in ours) / len(ours)
 print(f"{len(ours)} tokens: loss {mean:.6f} here, {-total / len(ours):.6f} there; "

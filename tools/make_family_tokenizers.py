@@ -400,9 +400,11 @@ def all_equal(tessera, folder, path, t, some):
 
 
 def check(tessera, n_texts, seed, only):
-    wrong = 0
+    wrong, made_families = 0, families(vocabularies())
+    if only and not set(only) <= set(made_families):
+        sys.exit(f"--only: unknown: {', '.join(sorted(set(only) - set(made_families)))}")
     with tempfile.TemporaryDirectory() as folder:
-        for name, made in families(vocabularies()).items():
+        for name, made in made_families.items():
             if only and name not in only:
                 continue
             bad = []

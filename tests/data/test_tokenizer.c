@@ -444,6 +444,27 @@ static void a_normalizer_leaves_an_empty_text_empty(void)
     tess_tokenizer_destroy(&tokenizer);
 }
 
+static void expect_encoded(const char *json, const char *text, const int32_t *want, size_t n)
+{
+    tess_tokenizer *tokenizer;
+    tess_ids ids = {.mem = test_mem()};
+    EXPECT_OK(tess_tokenizer_parse(test_mem(), json, strlen(json), "t.json", &tokenizer));
+    EXPECT_OK(tess_encode_text(tokenizer, text, strlen(text), false, &ids));
+    expect_ids(text, &ids, want, n);
+    tess_ids_free(&ids);
+    tess_tokenizer_destroy(&tokenizer);
+}
+
+/* The regex crate's: U+200D is in a word, U+00B2 is not. */
+static void whitespace_has_the_words_of_rust(void)
+{
+    static const int32_t want[] = {0, 1, 4};
+    expect_encoded(
+        "{\"pre_tokenizer\":{\"type\":\"Whitespace\"},\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"\\u00b2\":1,"
+        "\"\\u200d\":2,\"a\\u00b2\":3,\"a\\u200d\":4},\"merges\":[\"a \\u00b2\",\"a \\u200d\"]}}",
+        "a\xc2\xb2 a\xe2\x80\x8d", want, 3);
+}
+
 static void a_regex_that_explodes_is_an_error(void)
 {
     const char *json = "{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(a|a)*(a|a)*(a|a)*b\"},"
@@ -517,7 +538,7 @@ static void classes_hold_the_characters_that_hf_tokenizers_see(void)
     EXPECT_INT(count_matches("[^\\p{L}\\p{N}]"), 0x110000 - 2048 - 141028 - 1911);
 }
 
-/* What tokenizers 0.23.3 finds first. */
+/* The matches are those that tokenizers 0.23.3 finds first. */
 static void a_regex_finds_what_oniguruma_finds(void)
 {
     static const struct {
@@ -594,6 +615,7 @@ static const test_case cases[] = {
     CASE(classes_hold_the_characters_that_hf_tokenizers_see),
     CASE(a_text_is_not_settled_where_the_decoder_may_still_replace_it),
     CASE(a_normalizer_leaves_an_empty_text_empty),
+    CASE(whitespace_has_the_words_of_rust),
     CASE(a_regex_finds_what_oniguruma_finds),
     CASE(a_word_may_be_as_long_as_a_mebibyte),
     CASE(a_regex_that_explodes_is_an_error),

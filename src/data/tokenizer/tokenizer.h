@@ -12,6 +12,7 @@ typedef struct tess_tokenizer tess_tokenizer;
 /* tess_tokenizer_load: reads tokenizer.json, or a folder that contains it or vocab.json and merges.txt (of GPT-2's and
  * Qwen2's classes), and the names of special tokens next to it (special_tokens.h)
  * tess_tokenizer_parse: reads the text of a tokenizer.json, without names of special tokens
+ * The sections truncation and padding are ignored, as transformers does unless it is asked to cut or to pad.
  * Errors name the key. TESS_E_UNSUPPORTED: a normalizer, model or other part that is not supported; the message names
  * it. */
 tess_status tess_tokenizer_load(tess_mem *mem, const char *path, tess_tokenizer **tokenizer);
