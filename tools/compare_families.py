@@ -146,7 +146,7 @@ FAMILIES = {
                  "tied": TIED, "exact gelu": {"hidden_act": "gelu"}, "balanced": dict(BALANCED, num_hidden_layers=1)}),
     "qwen3_moe": ("Qwen3Moe", dict(EXPERTS, head_dim=14),
                   {"plain": {}, "normalised": {"norm_topk_prob": True}, "dense": {"mlp_only_layers": [1]}, "odd": ODD,
-                   "step": {"decoder_sparse_step": 2},
+                   "step": {"decoder_sparse_step": 2}, "window": {"use_sliding_window": True, "sliding_window": 6},
                    "balanced": dict(BALANCED, mlp_only_layers=[0, 2]), "tied, biases": dict(TIED, **BIASED)}),
     "qwen2_moe": ("Qwen2Moe", dict(EXPERTS, shared_expert_intermediate_size=31),
                   {"plain": {}, "normalised": {"norm_topk_prob": True}, "dense": {"mlp_only_layers": [1]}, "odd": ODD,

@@ -380,6 +380,10 @@ static void layers_slide_where_layer_types_says_so(void)
          "0 0 0"},
         {"{\"model_type\":\"ministral\",%s,%s\"full_attention\",\"full_attention\",\"sliding_attention\"]}", "0 0 7"},
         {"{\"model_type\":\"mistral\",%s,%s\"full_attention\",\"full_attention\",\"sliding_attention\"]}", "7 7 7"},
+        {"{\"model_type\":\"qwen3_moe\",%s,\"use_sliding_window\":true,\"max_window_layers\":2,%s\"full_attention\","
+         "\"full_attention\",\"full_attention\"]}",
+         "7 7 7"},
+        {"{\"model_type\":\"qwen3_moe\",%s,%s\"full_attention\",\"full_attention\",\"sliding_attention\"]}", "0 0 0"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char text[512];

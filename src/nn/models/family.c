@@ -295,7 +295,7 @@ static const tess_family_row families[] = {
     {TESS_FAMILY_MIXTRAL, "mixtral", "Mixtral", "ForCausalLM", TESS_HEAD_TOKEN, LLAMA_KEYS, KEYS(mixtral_own),
      .activation = "silu", .bos = 1, .eos = 2, .pad = -1, .shape = &llama_shape, .mixture = &mixtral},
     {TESS_FAMILY_QWEN3_MOE, "qwen3_moe", "Qwen3Moe", "ForCausalLM", TESS_HEAD_TOKEN, LLAMA_KEYS, KEYS(qwen3_moe_own),
-     .activation = "silu", .windows = TESS_WINDOWS_SWITCHED, .bos = -1, .eos = -1, .pad = -1, .shape = &llama_shape,
+     .activation = "silu", .windows = TESS_WINDOWS_SWITCHED_ALL, .bos = -1, .eos = -1, .pad = -1, .shape = &llama_shape,
      .mixture = &qwen_mixture},
     {TESS_FAMILY_SMOLLM3, "smollm3", "SmolLM3", "ForCausalLM", TESS_HEAD_TOKEN, LLAMA_KEYS, KEYS(smollm3_own),
      .activation = "silu", .windows = TESS_WINDOWS_NO_ROPE, .writes_types = true, .rotated = TESS_ROTATED_LISTED,

@@ -95,7 +95,7 @@ static tess_status assume_windows(const json_t *json, const char *what, const te
 /* Whether the family has a window only if use_sliding_window is true. */
 static bool is_switched(const tess_family_row *row)
 {
-    return row->windows == TESS_WINDOWS_SWITCHED || row->windows == TESS_WINDOWS_NO_ROPE;
+    return row->windows >= TESS_WINDOWS_SWITCHED;
 }
 
 tess_status tess_layer_kinds_parse(const json_t *json, const char *what, const tess_family_row *row,
@@ -108,7 +108,8 @@ tess_status tess_layer_kinds_parse(const json_t *json, const char *what, const t
         config->sliding_window = 0;
     if (row->rotated == TESS_ROTATED_LISTED)
         TESS_TRY(parse_rotated(json, what, config));
-    if (tess_json_has(json, "layer_types") && row->windows != TESS_WINDOWS_ALL)
+    if (tess_json_has(json, "layer_types") && row->windows != TESS_WINDOWS_ALL &&
+        row->windows != TESS_WINDOWS_SWITCHED_ALL)
         TESS_TRY(parse_types(json_object_get(json, "layer_types"), what, config));
     else
         TESS_TRY(assume_windows(json, what, row, config));
