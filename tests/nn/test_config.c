@@ -207,7 +207,8 @@ static void absent_keys_are_those_of_the_family(void)
         {"gemma", "FFFFFF", 1e4, 0, 0, true},         {"gemma2", "WFWFWF", 1e4, 0, 0, true},
         {"gemma3_text", "WWWWWF", 1e6, 1e4, 0, true}, {"glm", "FFFFFF", 1e4, 0, 0.5, false},
         {"glm4", "FFFFFF", 1e4, 0, 0.5, false},       {"exaone4", "WWWfWW", 1e4, 0, 0, false},
-        {"cohere2", "WWWfWW", 1e4, 0, 0, true},
+        {"cohere2", "WWWfWW", 1e4, 0, 0, true},       {"mixtral", "FFFFFF", 1e6, 0, 0, false},
+        {"qwen3_moe", "FFFFFF", 1e4, 0, 0, false},    {"olmoe", "FFFFFF", 1e4, 0, 0, false},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char text[512], layers[7] = {0};

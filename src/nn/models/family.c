@@ -293,7 +293,7 @@ static const tess_family_row families[] = {
      .activation = "silu", .windows = TESS_WINDOWS_BY_TYPE, .writes_types = true, .bos = 1, .eos = 2, .pad = -1,
      .shape = &llama_shape},
     {TESS_FAMILY_MIXTRAL, "mixtral", "Mixtral", "ForCausalLM", TESS_HEAD_TOKEN, LLAMA_KEYS, KEYS(mixtral_own),
-     .activation = "silu", .bos = 1, .eos = 2, .pad = -1, .shape = &llama_shape, .mixture = &mixtral},
+     .activation = "silu", .theta = 1e6, .bos = 1, .eos = 2, .pad = -1, .shape = &llama_shape, .mixture = &mixtral},
     {TESS_FAMILY_QWEN3_MOE, "qwen3_moe", "Qwen3Moe", "ForCausalLM", TESS_HEAD_TOKEN, LLAMA_KEYS, KEYS(qwen3_moe_own),
      .activation = "silu", .windows = TESS_WINDOWS_SWITCHED_ALL, .bos = -1, .eos = -1, .pad = -1, .shape = &llama_shape,
      .mixture = &qwen_mixture},
