@@ -109,7 +109,7 @@ FAMILIES = {
                    {"scaled": dict(rope("yarn", factor=4.0, original_max_position_embeddings=16, llama_4_scaling_beta=0.1,
                                         mscale=1.0, mscale_all_dim=1.0)),
                     "window": dict(rope("yarn", factor=4.0, original_max_position_embeddings=8, llama_4_scaling_beta=0.3),
-                                   sliding_window=6), "tied, odd": dict(ODD, **TIED, head_dim=14)}),
+                                   sliding_window=6), "assumed": {"drop": "rope_parameters"}, "tied, odd": dict(ODD, **TIED, head_dim=14)}),
     "phi3": ("Phi3", {}, {"plain": {}, "window": {"sliding_window": 6}, "longrope": longrope(6), "odd": ODD, "tied": TIED,
                           "partial": partial(0.5), "partial longrope": longrope(3, partial_rotary_factor=0.5),
                           "v4": dict(longrope(6), v4=True)}),
@@ -444,12 +444,16 @@ def open_heads(row, family, own, work):
 def compare(family, variant, own, work):
     row = Row(f"{family}/{variant}")
     own = dict(own)
-    v4, length = own.pop("v4", False), own.pop("max_length", 0)
+    v4, length, drop = own.pop("v4", False), own.pop("max_length", 0), own.pop("drop", None)
     limits = (["--max-length", length], [f"model.max_length={length}"]) if length else ([], [])
     torch.manual_seed(0)
     model = create(family, own)
     folder, text = work / "model", work / "text.txt"
     save(model, folder, v4)
+    if drop:
+        config = json.loads((folder / "config.json").read_text())
+        del config[drop]
+        (folder / "config.json").write_text(json.dumps(config))
     ids = torch.from_numpy(np.random.default_rng(7).integers(32, 127, LENGTH + 1))
     text.write_bytes(bytes(ids.tolist()))
     try:

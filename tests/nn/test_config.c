@@ -145,6 +145,26 @@ static void old_and_new_rope_keys_mean_the_same(void)
     EXPECT(old.rope.factor == 8 && old.rope.original_max_position == 8);
 }
 
+/* Positions of Ministral 3 without keys of rotary positions, and with the default kind. */
+static void families_assume_their_scaling(void)
+{
+    static const char *const more[] = {"", ",\"rope_parameters\":{\"rope_type\":\"default\"}"};
+    for (int i = 0; i < 2; i++) {
+        char text[512];
+        tess_model_config c, again;
+        json_t *json;
+        snprintf(text, sizeof(text), "{\"model_type\":\"ministral3\"," SMALL ",\"num_key_value_heads\":2%s}", more[i]);
+        EXPECT_OK(parse(text, &c));
+        EXPECT(c.rope.kind == (i == 0 ? TESS_ROPE_YARN : TESS_ROPE_DEFAULT) && c.rope.theta == 1e6);
+        EXPECT(i > 0 || (c.rope.factor == 16 && c.rope.original_max_position == 16384 && c.rope.query_beta == 0.1));
+        EXPECT(i > 0 || (c.rope.mscale == 1 && c.rope.mscale_all_dim == 1));
+        EXPECT_OK(tess_model_config_to_json(&c, TESS_F32, &json));
+        EXPECT_OK(tess_model_config_parse(json, "again", &again));
+        json_decref(json);
+        EXPECT_SAME(&again, &c, 1);
+    }
+}
+
 static void written_configs_read_back_the_same(void)
 {
     static const char *const texts[] = {
@@ -575,6 +595,7 @@ static const test_case cases[] = {
     CASE(published_configs_have_their_parameters),
     CASE(absent_keys_mean_what_transformers_assumes),
     CASE(old_and_new_rope_keys_mean_the_same),
+    CASE(families_assume_their_scaling),
     CASE(written_configs_read_back_the_same),
     CASE(configs_of_all_families_read_back_the_same),
     CASE(absent_keys_are_those_of_the_family),

@@ -278,6 +278,10 @@ static const tess_family_mixture olmoe_mixture = {"mlp", "gate_proj", "up_proj",
 static const tess_family_mixture mixtral = {"block_sparse_moe", "w1", "w3", "w2", false};
 static const tess_family_mixture qwen_mixture = {"mlp", "gate_proj", "up_proj", "down_proj", true};
 
+static const char ministral3_rope[] =
+    "{\"rope_type\":\"yarn\",\"rope_theta\":1e6,\"factor\":16,\"original_max_position_embeddings\":16384,\"mscale\":1,"
+    "\"mscale_all_dim\":1,\"llama_4_scaling_beta\":0.1}";
+
 static const tess_family_row families[] = {
     {TESS_FAMILY_LLAMA, "llama", "Llama", "ForCausalLM", TESS_HEAD_TOKEN, LLAMA_KEYS, KEYS(llama_own),
      .activation = "silu", .bos = 1, .eos = 2, .pad = -1, .shape = &llama_shape},
@@ -301,8 +305,8 @@ static const tess_family_row families[] = {
      .activation = "silu", .windows = TESS_WINDOWS_NO_ROPE, .writes_types = true, .rotated = TESS_ROTATED_LISTED,
      .theta = 2e6, .bos = 128000, .eos = 128001, .pad = 128004, .tied = true, .shape = &llama_shape},
     {TESS_FAMILY_MINISTRAL3, "ministral3", "Ministral3", "ForCausalLM", TESS_HEAD_TOKEN, LLAMA_KEYS,
-     KEYS(ministral3_own), .activation = "silu", .theta = 1e6, .scales_queries = true, .bos = 1, .eos = 2, .pad = 11,
-     .shape = &llama_shape},
+     KEYS(ministral3_own), .activation = "silu", .theta = 1e6, .assumed_rope = ministral3_rope, .scales_queries = true,
+     .bos = 1, .eos = 2, .pad = 11, .shape = &llama_shape},
     {TESS_FAMILY_PHI3, "phi3", "Phi3", "ForCausalLM", TESS_HEAD_TOKEN, LLAMA_KEYS, KEYS(phi3_own), .activation = "silu",
      .partial = 1, .longrope = true, .bos = 1, .eos = 32000, .pad = 32000, .shape = &phi3_shape},
     {TESS_FAMILY_OLMO2, "olmo2", "Olmo2", "ForCausalLM", TESS_HEAD_SEQUENCE, LLAMA_KEYS, KEYS(olmo2_own),

@@ -205,6 +205,11 @@ tess_status tess_rope_parse(const json_t *json, const char *what, const tess_fam
         where = "rope_parameters";
         scaling = json_object_get(json, where);
     }
+    json_auto_t *assumed = NULL;
+    if ((scaling == NULL || json_is_null(scaling)) && row->assumed_rope != NULL) {
+        TESS_TRY(tess_json_parse(row->assumed_rope, strlen(row->assumed_rope), what, true, &assumed));
+        scaling = assumed;
+    }
     const bool by_type = tess_json_has(scaling, "full_attention") || tess_json_has(scaling, "sliding_attention");
     TESS_CHECK(!by_type || row->local_theta > 0, TESS_E_UNSUPPORTED,
                "%s: '%s' differs by layer type; this family has one set for all layers", what, where);
@@ -290,6 +295,9 @@ int tess_rope_write(const tess_family_row *row, const tess_model_config *config,
         failed |= json_object_set_new(json, "partial_rotary_factor", json_real(rope->partial > 0 ? rope->partial : 1));
     if (row->local_theta > 0)
         return failed | write_by_type(config, json);
+    if (row->assumed_rope != NULL && rope->kind == TESS_ROPE_DEFAULT)
+        return json_object_set_new(json, "rope_parameters",
+                                   json_pack("{s:s, s:f}", "rope_type", "default", "rope_theta", rope->theta));
     failed |= json_object_set_new(json, "rope_theta", json_real(rope->theta));
     if (rope->kind == TESS_ROPE_LONGROPE) /* Phi-3's place for it */
         failed |=
