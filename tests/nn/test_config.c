@@ -145,6 +145,28 @@ static void old_and_new_rope_keys_mean_the_same(void)
     EXPECT(old.rope.factor == 8 && old.rope.original_max_position == 8);
 }
 
+/* The length before scaling is in Phi-3's configuration, if not at the top level of the file. */
+static void longrope_starts_from_4096_positions_unless_stated(void)
+{
+    static const struct {
+        const char *more;
+        int64_t original;
+        double factor;
+    } rows[] = {{"", 4096, 4}, {",\"original_max_position_embeddings\":2048", 2048, 8}};
+    for (int i = 0; i < 2; i++) {
+        char text[512];
+        tess_model_config c;
+        snprintf(text, sizeof(text),
+                 "{\"model_type\":\"phi3\"," SMALL ",\"max_position_embeddings\":16384,\"rope_scaling\":{\"type\":"
+                 "\"longrope\",\"long_factor\":[1,2,3],\"short_factor\":[1,2,3],\"original_max_position_embeddings\":"
+                 "1024}%s}",
+                 rows[i].more);
+        EXPECT_OK(parse(text, &c));
+        EXPECT_INT(c.rope.original_max_position, rows[i].original);
+        EXPECT(c.rope.factor == rows[i].factor);
+    }
+}
+
 /* Positions of Ministral 3 without keys of rotary positions, and with the default kind. */
 static void families_assume_their_scaling(void)
 {
@@ -493,6 +515,8 @@ static void bad_settings_are_named(void)
         {"{\"model_type\":\"phi3\"," SMALL ",\"rope_scaling\":{\"type\":\"longrope\",\"long_factor\":[1,2],"
          "\"short_factor\":[1,2]}}",
          TESS_E_INVALID, "longrope lists 2 factors; 6 channels are rotated in pairs"},
+        {"{\"model_type\":\"phi3\"," SMALL ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":2}}", TESS_E_UNSUPPORTED,
+         "rope_scaling.rope_type is 'linear'; supported: default, longrope"},
         {"{\"model_type\":\"phi3\"," SMALL ",\"partial_rotary_factor\":0.5}", TESS_E_INVALID,
          "partial_rotary_factor rotates 3 channels"},
         {"{\"model_type\":\"phi3\"," SMALL ",\"partial_rotary_factor\":2}", TESS_E_FORMAT,
@@ -595,6 +619,7 @@ static const test_case cases[] = {
     CASE(published_configs_have_their_parameters),
     CASE(absent_keys_mean_what_transformers_assumes),
     CASE(old_and_new_rope_keys_mean_the_same),
+    CASE(longrope_starts_from_4096_positions_unless_stated),
     CASE(families_assume_their_scaling),
     CASE(written_configs_read_back_the_same),
     CASE(configs_of_all_families_read_back_the_same),

@@ -126,7 +126,7 @@ typedef struct tess_family_row {
     const char *assumed_rope;  /* rope_parameters if config.json has none; NULL: the default kind */
     double local_theta;        /* rope_theta of layers with a window, if they have their own; 0: they have none */
     double partial;            /* partial_rotary_factor if it is absent; 0: heads are always rotated whole */
-    bool longrope;             /* longrope is known, also under its older names yarn and su */
+    bool longrope;             /* the only kind of scaling is longrope, also under its older names yarn and su */
     bool scales_queries;       /* queries are scaled by position */
     int64_t bos, pad, eos;     /* tokens if their keys are absent; -1: none */
     int64_t more_eos[2];       /* 0: none */

@@ -14,6 +14,12 @@ static const struct {
 static const char query_key[] = "llama_4_scaling_beta";
 enum { N_KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
+/* The kinds of a family with longrope: "yarn" is its older name. */
+static bool is_phi3_kind(tess_rope_kind kind)
+{
+    return kind == TESS_ROPE_DEFAULT || kind == TESS_ROPE_YARN || kind == TESS_ROPE_LONGROPE;
+}
+
 static tess_status parse_kind(const json_t *scaling, const char *what, const char *where, const tess_family_row *row,
                               tess_rope_kind *kind)
 {
@@ -21,13 +27,13 @@ static tess_status parse_kind(const json_t *scaling, const char *what, const cha
     TESS_TRY(tess_json_get_string(scaling, "type", what, &name));
     TESS_TRY(tess_json_get_string(scaling, "rope_type", what, &name));
     for (int i = 0; i < N_KINDS; i++)
-        if (strcmp(kinds[i].name, name) == 0 && (row->longrope || kinds[i].kind != TESS_ROPE_LONGROPE)) {
+        if (strcmp(kinds[i].name, name) == 0 &&
+            (row->longrope ? is_phi3_kind(kinds[i].kind) : kinds[i].kind != TESS_ROPE_LONGROPE)) {
             *kind = row->longrope && kinds[i].kind == TESS_ROPE_YARN ? TESS_ROPE_LONGROPE : kinds[i].kind;
             return TESS_OK;
         }
-    return TESS_FAIL(TESS_E_UNSUPPORTED,
-                     "%s: %s.rope_type is '%s'; supported: default, linear, dynamic, llama3, yarn%s", what, where, name,
-                     row->longrope ? ", longrope" : "");
+    return TESS_FAIL(TESS_E_UNSUPPORTED, "%s: %s.rope_type is '%s'; supported: default, %s", what, where, name,
+                     row->longrope ? "longrope" : "linear, dynamic, llama3, yarn");
 }
 
 /* Reads the part of a head that is rotated, at the top level or in the object of scaling. */
@@ -122,11 +128,13 @@ static tess_status parse_scaling(const json_t *json, const json_t *scaling, cons
         return TESS_OK;
 
     /* These are the rules of transformers. Dynamic scaling starts from max_position_embeddings. For the other kinds
-     * a value at the top level takes precedence. */
+     * a value at the top level takes precedence. Phi-3's configuration has one even if config.json has none. */
     rope->original_max_position = max_position;
     if (states_original(rope->kind)) {
         const char *key = "original_max_position_embeddings";
         TESS_TRY(tess_json_get_int(scaling, key, what, &rope->original_max_position));
+        if (rope->kind == TESS_ROPE_LONGROPE)
+            rope->original_max_position = 4096;
         TESS_TRY(tess_json_get_int(json, key, what, &rope->original_max_position));
         TESS_CHECK(rope->original_max_position > 0 && rope->original_max_position <= max_position * 1024, TESS_E_FORMAT,
                    "%s: %s.%s is %lld; max_position_embeddings is %lld", what, where, key,
