@@ -268,6 +268,21 @@ static void absent_keys_are_those_of_the_family(void)
         EXPECT(c.rope.partial == rows[i].partial && c.tied == rows[i].tied);
         EXPECT(count(&c) > 0);
     }
+    tess_model_config c;
+    EXPECT_OK(parse("{\"model_type\":\"mixtral\"," SMALL ",\"num_key_value_heads\":2,\"num_experts\":5}", &c));
+    EXPECT_INT(c.parts.experts.n, 5);
+    EXPECT_OK(parse("{\"model_type\":\"olmoe\"," SMALL ",\"num_local_experts\":9,\"head_dim\":6}", &c));
+    EXPECT_INT(c.parts.experts.n, 9);
+    EXPECT_OK(parse("{\"model_type\":\"ministral3\"," SMALL ",\"num_key_value_heads\":2,\"head_dim\":null}", &c));
+    EXPECT_INT(c.head_size, 6);
+    EXPECT_OK(parse("{\"model_type\":\"olmo2\"," SMALL ",\"head_dim\":10}", &c));
+    EXPECT_INT(c.head_size, 10);
+    EXPECT_OK(
+        parse("{\"model_type\":\"gemma2\"," SMALL ",\"num_key_value_heads\":2,\"sliding_window_pattern\":3}", &c));
+    EXPECT(tess_model_config_window(&c, 0) > 0 && tess_model_config_window(&c, 1) == 0);
+    EXPECT_OK(
+        parse("{\"model_type\":\"cohere2\"," SMALL ",\"num_key_value_heads\":2,\"sliding_window_pattern\":3}", &c));
+    EXPECT(tess_model_config_window(&c, 1) > 0 && tess_model_config_window(&c, 2) == 0);
 }
 
 /* The activation's name is written as it was read. */
@@ -526,6 +541,11 @@ static void bad_settings_are_named(void)
          TESS_E_UNSUPPORTED, "rope_parameters.sliding_attention scales positions"},
         {"{\"model_type\":\"cohere2\"," SMALL ",\"sliding_window_pattern\":0}", TESS_E_INVALID,
          "sliding_window_pattern is 0"},
+        {"{\"model_type\":\"gemma3_text\"," SMALL ",\"num_key_value_heads\":2,\"attn_logit_softcapping\":50}",
+         TESS_E_UNSUPPORTED, "attn_logit_softcapping is set; supported: null"},
+        {"{\"model_type\":\"olmoe\"," SMALL ",\"head_dim\":8}", TESS_E_UNSUPPORTED, "head_dim is 8; this family has"},
+        {"{\"model_type\":\"stablelm\"," SMALL ",\"num_key_value_heads\":2,\"head_dim\":8}", TESS_E_UNSUPPORTED,
+         "head_dim is 8; this family has"},
         {"{\"model_type\":\"mixtral\"," SMALL ",\"num_key_value_heads\":2,\"num_experts_per_tok\":null}",
          TESS_E_INVALID, "a mixture of 8 experts, 0 for a token, with 40 channels each; there must be one at least"},
         {"{\"model_type\":\"mixtral\"," SMALL ",\"num_key_value_heads\":2,\"num_local_experts\":null}", TESS_E_INVALID,

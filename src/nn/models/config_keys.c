@@ -170,11 +170,17 @@ static tess_status read_value(const json_t *json, const char *what, const member
     return TESS_OK;
 }
 
-/* transformers v5 writes this key under another name. */
+/* The number of experts has two names, both of which transformers reads. */
 static const char *spelling_of(const json_t *json, const char *name)
 {
-    const char *v5 = "num_local_experts";
-    return name != NULL && strcmp(name, "num_experts") == 0 && tess_json_has(json, v5) ? v5 : name;
+    static const char *const names[] = {"num_local_experts", "num_experts"};
+    bool other = false;
+    for (int i = 0; i < 2; i++)
+        other |= name != NULL && strcmp(name, names[i]) == 0;
+    for (int i = 0; i < 2; i++)
+        if (other && tess_json_has(json, names[i]))
+            return names[i];
+    return name;
 }
 
 static tess_status read_key(const json_t *json, const char *what, const tess_family_row *row,
@@ -193,7 +199,7 @@ static tess_status read_key(const json_t *json, const char *what, const tess_fam
         TESS_TRY(read_value(json, what, m, name, &value));
         TESS_TRY(check(m, name, value, what));
     } else if (key->name != NULL && json_is_null(json_object_get(json, key->name)) &&
-               (m->or_none || key->members[0] == TESS_MEMBER_KV_HEADS)) {
+               (m->or_none || key->members[0] == TESS_MEMBER_KV_HEADS || key->members[0] == TESS_MEMBER_HEAD_SIZE)) {
         value = 0;
     }
     set(config, key, value);
@@ -228,6 +234,22 @@ static tess_status require(const json_t *json, const char *what, const char *con
     return TESS_OK;
 }
 
+/* Refuses values of keys that transformers ignores, or with which it fails. */
+static tess_status check_unread(const json_t *json, const char *what, const tess_family_row *row,
+                                const tess_model_config *config)
+{
+    int64_t size = config->head_size;
+    if (row->fixed_heads)
+        TESS_TRY(tess_json_get_int(json, "head_dim", what, &size));
+    TESS_CHECK(size == config->head_size, TESS_E_UNSUPPORTED,
+               "%s: head_dim is %lld; this family has only hidden_size / num_attention_heads, %lld", what,
+               (long long)size, (long long)config->head_size);
+    for (int i = 0; row->unset != NULL && row->unset[i] != NULL; i++)
+        TESS_CHECK(!tess_json_has(json, row->unset[i]), TESS_E_UNSUPPORTED, "%s: %s is set; supported: null", what,
+                   row->unset[i]);
+    return TESS_OK;
+}
+
 tess_status tess_family_parse(const json_t *json, const char *what, const tess_family_row *row,
                               tess_model_config *config)
 {
@@ -237,6 +259,7 @@ tess_status tess_family_parse(const json_t *json, const char *what, const tess_f
     for (int i = 0; (key = key_at(row, i)) != NULL; i++)
         TESS_TRY(read_key(json, what, row, key, config));
     TESS_TRY(derive(what, row, config));
+    TESS_TRY(check_unread(json, what, row, config));
     config->bos_token_id = row->bos;
     config->pad_token_id = row->pad;
     config->tied = row->tied;

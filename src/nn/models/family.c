@@ -61,19 +61,16 @@ static const tess_config_key ministral3_own[] = {
     {"sliding_window", {TESS_MEMBER_WINDOW}, 0},
 };
 static const tess_config_key phi3_own[] = {
-    {NULL, {TESS_MEMBER_HEAD_SIZE}, 0},
     {"max_position_embeddings", {TESS_MEMBER_POSITIONS}, 4096},
     {"rms_norm_eps", {TESS_MEMBER_EPS}, 1e-5},
     {"sliding_window", {TESS_MEMBER_WINDOW}, 0},
 };
 static const tess_config_key olmo2_own[] = {
-    {NULL, {TESS_MEMBER_HEAD_SIZE}, 0},
     {"rms_norm_eps", {TESS_MEMBER_EPS}, 1e-5},
     ATTENTION_BIAS,
     {NULL, {TESS_MEMBER_QK_NORM}, true},
 };
 static const tess_config_key olmo3_own[] = {
-    {NULL, {TESS_MEMBER_HEAD_SIZE}, 0},
     {"rms_norm_eps", {TESS_MEMBER_EPS}, 1e-5},
     ATTENTION_BIAS,
     {NULL, {TESS_MEMBER_QK_NORM}, true},
@@ -81,7 +78,6 @@ static const tess_config_key olmo3_own[] = {
 };
 static const tess_config_key starcoder2_own[] = {
     {"num_key_value_heads", {TESS_MEMBER_KV_HEADS}, 2},
-    {NULL, {TESS_MEMBER_HEAD_SIZE}, 0},
     {"max_position_embeddings", {TESS_MEMBER_POSITIONS}, 4096},
     {"norm_epsilon", {TESS_MEMBER_EPS}, 1e-5},
     {"use_bias", {TESS_MEMBER_QKV_BIAS, TESS_MEMBER_O_BIAS, TESS_MEMBER_MLP_BIAS}, true},
@@ -116,7 +112,6 @@ static const tess_config_key gemma3_own[] = {
     ATTENTION_BIAS,
     {NULL, {TESS_MEMBER_QK_NORM}, true},
     {"query_pre_attn_scalar", {TESS_MEMBER_QUERY_SCALAR}, 256},
-    {"attn_logit_softcapping", {TESS_MEMBER_ATTENTION_CAP}, 0},
     {"final_logit_softcapping", {TESS_MEMBER_LOGIT_CAP}, 0},
     {"sliding_window", {TESS_MEMBER_WINDOW}, 4096},
 };
@@ -213,6 +208,7 @@ static const tess_config_key gpt2_own[] = {
 /* clang-format on */
 
 static const char *const gemma_no[] = {"use_bidirectional_attention", NULL};
+static const char *const gemma3_unset[] = {"attn_logit_softcapping", NULL}; /* transformers ignores it */
 static const char *const stablelm_no[] = {"qk_layernorm", NULL};
 static const char *const gpt2_no[] = {"scale_attn_by_inverse_layer_idx", "add_cross_attention", NULL};
 static const char *const gpt2_always[] = {"scale_attn_weights", NULL};
@@ -318,7 +314,8 @@ static const tess_family_row families[] = {
      KEYS(starcoder2_own), .activation = "gelu_pytorch_tanh", .bos = 50256, .eos = 50256, .pad = -1, .tied = true,
      .shape = &starcoder2_shape},
     {TESS_FAMILY_STABLELM, "stablelm", "StableLm", "ForCausalLM", TESS_HEAD_TOKEN, LLAMA_KEYS, KEYS(stablelm_own),
-     .activation = "silu", .partial = 0.25, .bos = 0, .eos = 0, .pad = -1, .no = stablelm_no, .shape = &stablelm_shape},
+     .activation = "silu", .partial = 0.25, .bos = 0, .eos = 0, .pad = -1, .no = stablelm_no, .fixed_heads = true,
+     .shape = &stablelm_shape},
     {TESS_FAMILY_GRANITE, "granite", "Granite", "ForCausalLM", TESS_HEAD_LOGITS, LLAMA_KEYS, KEYS(granite_own),
      .activation = "silu", .bos = 1, .eos = 2, .pad = -1, .shape = &llama_shape},
     {TESS_FAMILY_GEMMA, "gemma", "Gemma", "ForCausalLM", TESS_HEAD_TOKEN, LLAMA_KEYS, KEYS(gemma_own),
@@ -335,6 +332,7 @@ static const tess_family_row families[] = {
      .class_name = "Gemma3Text",
      .windows = TESS_WINDOWS_BY_TYPE,
      .pattern = 6,
+     .reads_pattern = true,
      .writes_types = true,
      .theta = 1e6,
      .local_theta = 1e4,
@@ -343,22 +341,24 @@ static const tess_family_row families[] = {
      .pad = 0,
      .tied = true,
      .no = gemma_no,
+     .unset = gemma3_unset,
      .shape = &gemma3_shape},
     {TESS_FAMILY_GLM, "glm", "Glm", "ForCausalLM", TESS_HEAD_TOKEN, LLAMA_KEYS, KEYS(glm_own), .activation = "silu",
      .partial = 0.5, .bos = -1, .eos = 151329, .more_eos = {151336, 151338}, .pad = 151329, .shape = &glm_shape},
     {TESS_FAMILY_GLM4, "glm4", "Glm4", "ForCausalLM", TESS_HEAD_TOKEN, LLAMA_KEYS, KEYS(glm_own), .activation = "silu",
      .partial = 0.5, .bos = -1, .eos = 151329, .more_eos = {151336, 151338}, .pad = 151329, .shape = &glm4_shape},
     {TESS_FAMILY_EXAONE4, "exaone4", "Exaone4", "ForCausalLM", TESS_HEAD_TOKEN, LLAMA_KEYS, KEYS(exaone4_own),
-     .activation = "silu", .windows = TESS_WINDOWS_BY_TYPE, .pattern = 4, .writes_types = true,
+     .activation = "silu", .windows = TESS_WINDOWS_BY_TYPE, .pattern = 4, .reads_pattern = true, .writes_types = true,
      .rotated = TESS_ROTATED_WINDOWED, .bos = 0, .eos = 2, .pad = -1, .shape = &exaone4_shape},
     {TESS_FAMILY_GEMMA2, "gemma2", "Gemma2", "ForCausalLM", TESS_HEAD_TOKEN, LLAMA_KEYS, KEYS(gemma2_own),
      .activation = "gelu_pytorch_tanh", .windows = TESS_WINDOWS_BY_TYPE, .pattern = 2, .writes_types = true, .bos = 2,
      .eos = 1, .pad = 0, .tied = true, .no = gemma_no, .shape = &gemma3_shape},
     {TESS_FAMILY_COHERE2, "cohere2", "Cohere2", "ForCausalLM", TESS_HEAD_LOGITS, LLAMA_KEYS, KEYS(cohere2_own),
-     .activation = "silu", .windows = TESS_WINDOWS_BY_TYPE, .pattern = 4, .writes_types = true,
+     .activation = "silu", .windows = TESS_WINDOWS_BY_TYPE, .pattern = 4, .reads_pattern = true, .writes_types = true,
      .rotated = TESS_ROTATED_ONLY_WINDOWED, .bos = 5, .eos = 255001, .pad = 0, .tied = true, .shape = &cohere2_shape},
     {TESS_FAMILY_OLMOE, "olmoe", "Olmoe", "ForCausalLM", TESS_HEAD_LOGITS, LLAMA_KEYS, KEYS(olmoe_own),
-     .activation = "silu", .bos = -1, .eos = 50279, .pad = 1, .shape = &olmoe_shape, .mixture = &olmoe_mixture},
+     .activation = "silu", .bos = -1, .eos = 50279, .pad = 1, .fixed_heads = true, .shape = &olmoe_shape,
+     .mixture = &olmoe_mixture},
 };
 
 const tess_family_row *tess_family_find(tess_family family)

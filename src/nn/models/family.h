@@ -119,8 +119,9 @@ typedef struct tess_family_row {
     const char *activation;     /* its name if it is absent */
     const char *old_activation; /* another name for that one, which old files have, or NULL */
     tess_windows windows;
-    int pattern;       /* distance of the layers without a window, if config.json names none; 0: all have it */
-    bool writes_types; /* layer_types is written even if other keys say the same */
+    int pattern;        /* distance of the layers without a window, if config.json names none; 0: all have it */
+    bool reads_pattern; /* sliding_window_pattern replaces `pattern` */
+    bool writes_types;  /* layer_types is written even if other keys say the same */
     tess_rotated rotated;
     double theta;              /* rope_theta if it is absent; 0: 10000 */
     const char *assumed_rope;  /* rope_parameters if config.json has none; NULL: the default kind */
@@ -132,6 +133,8 @@ typedef struct tess_family_row {
     int64_t more_eos[2];       /* 0: none */
     bool tied;                 /* tie_word_embeddings if it is absent */
     const char *const *no;     /* names of keys that must be false, up to NULL; NULL: there are none */
+    const char *const *unset;  /* keys that must be null or absent */
+    bool fixed_heads;          /* head_dim must be the hidden size over the number of heads */
     const char *const *always; /* keys that must be true */
     const tess_family_shape *shape;
     const tess_family_mixture *mixture; /* NULL: no layer has experts */

@@ -80,7 +80,7 @@ static tess_status assume_windows(const json_t *json, const char *what, const te
     int64_t n_full = row->windows == TESS_WINDOWS_SWITCHED ? 28 : 0, pattern = row->pattern;
     if (row->windows == TESS_WINDOWS_SWITCHED)
         TESS_TRY(tess_json_get_int(json, "max_window_layers", what, &n_full));
-    if (pattern > 0)
+    if (row->reads_pattern)
         TESS_TRY(tess_json_get_int(json, "sliding_window_pattern", what, &pattern));
     TESS_CHECK(n_full >= 0, TESS_E_INVALID, "%s: max_window_layers is %lld", what, (long long)n_full);
     TESS_CHECK(pattern >= (row->pattern > 0), TESS_E_INVALID, "%s: sliding_window_pattern is %lld", what,
