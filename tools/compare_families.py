@@ -127,7 +127,7 @@ FAMILIES = {
                 "capped": {"final_logit_softcapping": 5.0}, "v4": dict(ALTERNATE, **by_type(LINEAR, rope("default", theta=500.0)),
                                                                        v4=True)}),
     "glm4": ("Glm4", {"head_dim": 12}, {"plain": partial(0.5), "no biases": partial(0.5, attention_bias=False),
-                                        "tied": partial(0.5, tie_word_embeddings=True), "odd": dict(ODD, head_dim=20)}),
+                                        "v4": partial(0.84, v4=True), "tied": partial(0.5, tie_word_embeddings=True), "odd": dict(ODD, head_dim=20)}),
     "glm": ("Glm", {"head_dim": 12}, {"plain": partial(0.5), "no biases": partial(0.5, attention_bias=False)}),
     "starcoder2": ("Starcoder2", {}, {"plain": {}, "heads": {"head_dim": 14}, "untied": UNTIED, "no biases": {"use_bias": False}, "odd": ODD,
                                       "window": {"sliding_window": 6}, "exact gelu": {"hidden_act": "gelu"}}),
@@ -250,6 +250,8 @@ def respell(path):
         config["rope_local_base_freq"] = parameters["sliding_attention"]["rope_theta"]
         parameters = parameters["full_attention"]
     config["rope_theta"] = parameters.pop("rope_theta")
+    if "partial_rotary_factor" in parameters:
+        config["partial_rotary_factor"] = parameters.pop("partial_rotary_factor")
     config["rope_scaling"] = parameters if parameters["rope_type"] != "default" else None
     config["torch_dtype"] = config.pop("dtype")
     path.write_text(json.dumps(config))
