@@ -1,5 +1,5 @@
-/* tess_model_config: an architecture as described by its HF config.json (Llama 2/3, Mistral, Ministral, Qwen2, Qwen3
- * dense, GPT-2). Its head gives logits, or a few numbers (...ForSequenceClassification, ...ForTokenClassification). */
+/* tess_model_config: an architecture as described by its HF config.json. tess_family lists the families. Its head gives
+ * logits, or a few numbers (...ForSequenceClassification, ...ForTokenClassification). */
 #ifndef TESS_NN_MODEL_CONFIG_H
 #define TESS_NN_MODEL_CONFIG_H
 

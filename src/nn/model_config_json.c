@@ -98,7 +98,7 @@ tess_status tess_model_config_parse(const json_t *json, const char *what, tess_m
     TESS_TRY(refuse_unsupported(json, what, row));
 
     config->family = row->family;
-    config->initializer_range = 0.02;
+    config->initializer_range = row->initializer_range > 0 ? row->initializer_range : 0.02;
     TESS_TRY(tess_family_parse(json, what, row, config));
     TESS_TRY(tess_json_get_double(json, "initializer_range", what, &config->initializer_range));
     TESS_TRY(tess_json_get_bool(json, "tie_word_embeddings", what, &config->tied));

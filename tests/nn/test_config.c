@@ -117,6 +117,9 @@ static void absent_keys_mean_what_transformers_assumes(void)
     EXPECT(tess_model_config_window(&c, 0) == 4096 && c.max_position == 131072);
     EXPECT_OK(parse("{\"model_type\":\"gpt2\"}", &c));
     EXPECT_INT(count(&c), 124439808);
+    EXPECT(c.initializer_range == 0.02);
+    EXPECT_OK(parse("{\"model_type\":\"starcoder2\"," SMALL ",\"num_key_value_heads\":2}", &c));
+    EXPECT(c.initializer_range == 0.018042);
 }
 
 static void old_and_new_rope_keys_mean_the_same(void)

@@ -123,6 +123,7 @@ typedef struct tess_family_row {
     bool reads_pattern; /* sliding_window_pattern replaces `pattern` */
     bool writes_types;  /* layer_types is written even if other keys say the same */
     tess_rotated rotated;
+    double initializer_range;  /* if it is absent; 0: 0.02 */
     double theta;              /* rope_theta if it is absent; 0: 10000 */
     const char *assumed_rope;  /* rope_parameters if config.json has none; NULL: the default kind */
     double local_theta;        /* rope_theta of layers with a window, if they have their own; 0: they have none */
