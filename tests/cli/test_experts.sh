@@ -71,6 +71,15 @@ for words in "training.threads=2" "$tp=2 lora.targets=[w1,w2]" "$pp=2"; do
     verify 2 model.config= model.path=whole/model lora.rank=3 $words
 done
 
+# ---- A router of NaN in one step: `numbers` decides, as for a dense model
+router=model.layers.1.block_sparse_moe.gate.weight
+expect "a step with a router of NaN is skipped until max_skips" 2 "its update is skipped (1 so far)" "$tessera" train run.yaml $one -n 2 \
+    training.steps=8 validation.enable=false checkpoint.enable=false numbers.on_nonfinite=skip \
+    numbers.max_skips=1 job.dump_folder=skipped fault.spec="rank=1 step=5 point=parameter kind=nan tensor=$router"
+expect "a router of NaN is named" 2 "weight '$router' is nan at row" "$tessera" train run.yaml $one -n 2 \
+    training.steps=8 validation.enable=false checkpoint.enable=false job.dump_folder=stopped \
+    fault.spec="rank=1 step=5 point=parameter kind=nan tensor=$router"
+
 # ---- Bad input
 bad() {
     sed "$2" model.json >bad.json

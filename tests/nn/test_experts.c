@@ -1,5 +1,5 @@
 /* Mixtures of experts: one expert with all tokens is a feed-forward, experts without tokens have gradients of 0, and a
- * router that is not finite is named. */
+ * router that is not finite makes a loss of NaN. */
 #include <math.h>
 
 #include "fixture.h"
@@ -109,7 +109,7 @@ static void one_expert_with_all_tokens_is_a_feed_forward(void)
     fixture_close(&f);
 }
 
-static void a_router_that_is_not_finite_is_named(void)
+static void a_router_that_is_not_finite_makes_a_loss_of_nan(void)
 {
     fixture f;
     fixture_open(&f, "mixtral");
@@ -121,8 +121,9 @@ static void a_router_that_is_not_finite_is_named(void)
     tess_executor *executor =
         rig_executor(&r, (tess_executor_options){.max_tokens = MAX_T, .max_position = f.max_position, .train = true});
     float logprob[MAX_T];
-    EXPECT_FAILS(tess_executor_train(executor, &f.batch, NULL, logprob), TESS_E_INVALID,
-                 "model.layers.1: the router gives token 0");
+    EXPECT_OK(tess_executor_train(executor, &f.batch, NULL, logprob));
+    for (int64_t t = 0; t < f.batch.n_tokens; t++)
+        EXPECT(f.batch.targets[t] < 0 || isnan(logprob[t]));
     tess_executor_destroy(&executor);
     rig_close(&r);
     fixture_close(&f);
@@ -185,7 +186,7 @@ static void backward_counts_tokens_and_auxiliary_losses(void)
 
 static const test_case cases[] = {
     CASE(one_expert_with_all_tokens_is_a_feed_forward),
-    CASE(a_router_that_is_not_finite_is_named),
+    CASE(a_router_that_is_not_finite_makes_a_loss_of_nan),
     CASE(operations_count_the_chosen_experts),
     CASE(backward_counts_tokens_and_auxiliary_losses),
 };

@@ -5,7 +5,8 @@
  *
  * The router's logits and p are float32. Rows are sorted by (expert, token) once, and no row is dropped. The sum over
  * experts runs in float32, experts ascending, and is rounded once. So a token's bits depend on its own row alone, in
- * training, evaluation and generation.
+ * training, evaluation and generation. A token whose p has a NaN goes to the first K experts with weights of NaN, so
+ * that its output and the loss are NaN: as without experts, `numbers` decides what follows.
  *
  * Ranks that share the layer cut each expert's F channels as those of a feed-forward. They route all tokens, each by
  * itself and with equal results. */
@@ -27,11 +28,7 @@ static tess_status fetch_ends(const tess_layer_call *c, const tess_experts_tenso
             ends[e] = (int32_t)((e < p->top_k ? e + 1 : p->top_k) * c->T);
         return TESS_OK;
     }
-    TESS_TRY(tess_fetch(c->stream, ends, w->ends, (size_t)(E + 1) * sizeof(int32_t)));
-    TESS_CHECK(ends[E] < 0, TESS_E_INVALID,
-               "%s: the router gives token %d of the batch a NaN: its weights or the layer's input are not finite",
-               c->block->name, ends[E]);
-    return TESS_OK;
+    return tess_fetch(c->stream, ends, w->ends, (size_t)E * sizeof(int32_t));
 }
 
 /* The router is no map of a layer: it has no adapter and no fp8, and its sums are in float32. */
@@ -198,7 +195,7 @@ static tess_status experts_forward(const tess_layer_call *c, const tess_tensors 
     const tess_experts_tensors *w = t->own;
     const bool again = c->dw != NULL;
     const void *y = t->y;
-    int32_t ends[TESS_MAX_EXPERTS + 1];
+    int32_t ends[TESS_MAX_EXPERTS];
 
     /* h2 (R, C) = h + branch;  y = norm(h2), which backward also reads */
     if (groups & TESS_GROUP_RESIDUAL)
@@ -301,7 +298,7 @@ static tess_status experts_backward(const tess_layer_call *c, const tess_tensors
     const tess_experts_tensors *w = t->own;
     const tess_layer_call router = call_of_router(c);
     const void *dh3, *y = t->y; /* (T, C) */
-    int32_t ends[TESS_MAX_EXPERTS + 1];
+    int32_t ends[TESS_MAX_EXPERTS];
     TESS_TRY(fetch_ends(c, w, ends));
 
     /* out (N, C) = w dh3, and the gradients of w: dh3 out;  from these, dlogits (T, E) */
