@@ -344,7 +344,7 @@ static bool has_parallel_parts(const tess_model *model)
 /* Returns what the parts of all units need. */
 static tess_part_room room_of(const tess_executor *e)
 {
-    tess_part_room room = {.rstd = 2, .rows = 1};
+    tess_part_room room = {.rstd = 2};
     for (int unit = 0; unit < e->model->n_units; unit++) {
         const tess_block *block = &e->model->blocks[unit];
         for (int i = 0; i < block->n_parts; i++)
@@ -451,10 +451,11 @@ static void plan_common(tess_executor *e, cursor *at)
         const tess_dtype dtype = e->options.dtype;
         e->dstream = stream_of(e, at, C);
         e->daside = has_parallel_parts(e->model) ? stream_of(e, at, C) : NULL;
-        const int64_t rows = T * room.rows;
+        const int64_t rows = room.grouped > 0 ? T * room.grouped : T;
         e->fusing = take(at,
                          larger(tess_gemm_fused_work(rows, C, true, TESS_THEN_NOTHING, dtype),
-                                tess_gemm_fused_work(rows, room.activated, false, TESS_THEN_ACT_BACKWARD, dtype)),
+                                tess_gemm_fused_work(rows, room.activated, false, TESS_THEN_ACT_BACKWARD, dtype)) +
+                             (room.grouped > 0 ? TESS_GROUP_SLACK : 0),
                          1);
     }
     if (e->model->part.tp_degree > 1)

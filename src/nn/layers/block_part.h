@@ -86,7 +86,7 @@ typedef struct tess_tensor_row {
 /* Work space that units share, in elements for each token. Each part enlarges it to what it needs. */
 typedef struct tess_part_room {
     int64_t activated; /* outputs of tess_linear_act_backward */
-    int64_t rows;      /* rows for each token of the products that are computed as one group */
+    int64_t grouped;   /* rows for each token of products that are computed as one group; 0: there are none */
     /* inputs or outputs of a product that are not the stream, all its terms together: this rank's ones, and the whole
      * ones of maps that ranks share */
     int64_t width, shared;

@@ -410,7 +410,7 @@ static void room_of(const void *own, tess_part_room *room)
     room->shared = larger(room->shared, all);
     room->operands = larger(room->operands, all);
     room->activated = larger(room->activated, p->size);
-    room->rows = larger(room->rows, p->top_k);
+    room->grouped = larger(room->grouped, p->top_k);
     room->sums |= p->experts[0].down.adapter.rank > 0;
 }
 
