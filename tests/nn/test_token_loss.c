@@ -158,6 +158,8 @@ static void expect_derivatives(tess_token_loss loss)
 {
     for (int i = 0; i < N_FIXTURES; i++) {
         fixture f;
+        if (!test_takes())
+            continue;
         fixture_open(&f, fixture_names[i]);
         rig r;
         choose_all_experts(&f.config);
