@@ -492,27 +492,30 @@ typedef struct tess_sort_rows_args {
     int64_t T, E, K;       /* T K < 2^31 */
 } tess_sort_rows_args;
 
-/* y[t] = base[t] + the sum over k ascending of gate[i] rows[i], i = place[t,k]; FMAs in float32, and one rounding. */
+/* y[t] = base[t] + the sum over k ascending of g rows[i], i = place[t,k]; FMAs in float32, and one rounding. g is
+ * gate[i] or, with `sigmoid`, 1 / (1 + exp(-gate[i])). */
 typedef struct tess_combine_rows_args {
     const void *rows;     /* (T K, C) */
     const float *gate;    /* (T K); NULL: 1 each */
-    const int32_t *place; /* (T, K) */
+    const int32_t *place; /* (T, K); NULL: K is 1, and i is t */
     const void *base;     /* (T, C); may be y; NULL: 0 */
     void *y;              /* (T, C) */
     int64_t T, K, C;
+    bool sigmoid;
     tess_dtype dtype;
 } tess_combine_rows_args;
 
 /* Gradients of the same call for n sorted rows: dgate[i] = sum of dy[t] rows[i] (one FMA each; a sum along a row),
- * drows[i] = gate[i] dy[t], t = token[i]. */
+ * with `sigmoid` times g (1 - g), and drows[i] = g dy[t], t = token[i]. */
 typedef struct tess_combine_grad_args {
     const void *dy;       /* (T, C) */
     const void *rows;     /* (n, C) */
     const float *gate;    /* (n) */
-    const int32_t *token; /* (n) */
+    const int32_t *token; /* (n); NULL: t is i */
     void *drows;          /* (n, C); may be rows */
     float *dgate;         /* (n); may be gate */
     int64_t n, C;
+    bool sigmoid;
     tess_dtype dtype;
 } tess_combine_grad_args;
 

@@ -17,6 +17,7 @@ typedef struct tess_parts_config {
     bool parallel;                  /* attention and feed-forward read the same stream */
     struct {
         int64_t n, top_k, size; /* experts of a layer (0: there are none), experts of a token, channels of an expert */
+        int64_t shared;         /* channels of an expert that all tokens share; 0: there is none */
         bool normalize;         /* the weights of a token's experts add up to 1 */
         bool balances;          /* training adds the auxiliary losses */
         double balance, z;      /* their factors */

@@ -197,6 +197,38 @@ static void combinations_and_their_gradients_agree_with_float64(void)
                 expect_near("y", at, (double)tess_get_float(y, dtype, (size_t)at), want, exact * (1 + fabs(want)));
             }
         }
+        /* rows of the base, each with the sigmoid of a number, and the gradients of that */
+        tess_combine_rows_args gated = plain;
+        gated.rows = rows, gated.place = NULL, gated.K = 1, gated.sigmoid = true;
+        EXPECT_OK(tess_stream_kernels(s)->combine_rows(s, &gated));
+        for (int at = 0; at < T * C; at++) {
+            const double sigmoid = 1 / (1 + exp(-(double)gate[at / C])),
+                         to = (double)tess_get_float(base, dtype, (size_t)at) +
+                              sigmoid * (double)tess_get_float(rows, dtype, (size_t)at);
+            expect_near("gated", at, (double)tess_get_float(y, dtype, (size_t)at), to, exact * (1 + fabs(to)));
+        }
+        float slope[T];
+        EXPECT_OK(tess_stream_kernels(s)->combine_backward(s, &(tess_combine_grad_args){.dy = base,
+                                                                                        .rows = rows,
+                                                                                        .gate = r.gate,
+                                                                                        .drows = y,
+                                                                                        .dgate = slope,
+                                                                                        .n = T,
+                                                                                        .C = C,
+                                                                                        .sigmoid = true,
+                                                                                        .dtype = dtype}));
+        for (int t = 0; t < T; t++) {
+            const double sigmoid = 1 / (1 + exp(-(double)gate[t]));
+            double sum = 0;
+            for (int c = 0; c < C; c++) {
+                const size_t at = (size_t)(t * C + c);
+                const double dy = (double)tess_get_float(base, dtype, at);
+                sum += dy * (double)tess_get_float(rows, dtype, at);
+                expect_near("dgated", (int)at, (double)tess_get_float(y, dtype, at), sigmoid * dy,
+                            exact * (1 + fabs(dy)));
+            }
+            expect_near("slope", t, (double)slope[t], sum * sigmoid * (1 - sigmoid), 1e-4);
+        }
         double want[N] = {0};
         for (int at = 0; at < N * C; at++)
             want[at / C] += (double)tess_get_float(rows, dtype, (size_t)at) *

@@ -27,10 +27,11 @@ TESS_INLINE void route_scale(const void *context, int64_t i, int64_t n)
     v_store(r->p + i, v_div(v_load(r->p + i, n), v_set(r->sum)), n);
 }
 
-static float log_of_one(float x)
+/* All lanes of x are the same. */
+TESS_INLINE float one_lane(vec x)
 {
     float lanes[16];
-    v_store(lanes, v_log(v_set(x)), 16);
+    v_store(lanes, x, 16);
     return lanes[0];
 }
 
@@ -44,7 +45,7 @@ static void route_loop(void *context, int64_t begin, int64_t end, TESS_UNUSED in
         row_sums(route_terms, &r, 0, a->E, TESS_F32, 1, &r.sum);
         row_each(route_scale, &r, 0, a->E);
         if (a->lse != NULL)
-            a->lse[t] = r.largest + log_of_one(r.sum);
+            a->lse[t] = r.largest + one_lane(v_log(v_set(r.sum)));
         tess_route_choose(r.p, a->E, a->K, a->normalize, a->chosen + t * a->K, a->weights + t * a->K);
     }
 }
@@ -59,8 +60,7 @@ tess_status VEC_NAME(route)(tess_stream *s, const tess_route_args *a)
 /* ---- Combination ---- */
 typedef struct combine_row {
     const tess_combine_rows_args *args;
-    const int32_t *place; /* (K) of the row */
-    int64_t offset;
+    int64_t token, offset;
     tess_dtype dtype;
 } combine_row;
 
@@ -70,8 +70,9 @@ TESS_INLINE void combine_part(const void *context, int64_t i, int64_t n)
     const tess_combine_rows_args *a = r->args;
     vec sum = a->base != NULL ? v_get(a->base, r->offset + i, n, r->dtype) : v_set(0);
     for (int64_t k = 0; k < a->K; k++) {
-        int64_t row = r->place[k];
-        sum = v_fma(v_set(a->gate != NULL ? a->gate[row] : 1), v_get(a->rows, row * a->C + i, n, r->dtype), sum);
+        int64_t row = a->place != NULL ? a->place[r->token * a->K + k] : r->token;
+        vec gate = v_set(a->gate != NULL ? a->gate[row] : 1);
+        sum = v_fma(a->sigmoid ? v_sigmoid(gate) : gate, v_get(a->rows, row * a->C + i, n, r->dtype), sum);
     }
     v_put(a->y, r->offset + i, sum, n, r->dtype);
 }
@@ -80,7 +81,7 @@ TESS_INLINE void combine_rows(const tess_combine_rows_args *a, int64_t begin, in
 {
     const tess_combine_rows_args copy = *a;
     for (int64_t t = begin; t < end; t++) {
-        const combine_row r = {&copy, a->place + t * a->K, t * a->C, dtype};
+        const combine_row r = {&copy, t, t * a->C, dtype};
         row_each(combine_part, &r, 0, a->C);
     }
 }
@@ -109,8 +110,8 @@ enum { LANES = TESS_ROW_LANES / 16 };
 
 TESS_INLINE void combine_grad_row(const tess_combine_grad_args *a, int64_t row, tess_dtype dtype)
 {
-    const int64_t C = a->C, dy = a->token[row] * C, at = row * C;
-    const vec gate = v_set(a->gate[row]);
+    const int64_t C = a->C, dy = (a->token != NULL ? a->token[row] : row) * C, at = row * C;
+    const vec x = v_set(a->gate[row]), gate = a->sigmoid ? v_sigmoid(x) : x;
     vec sum[LANES] = {v_set(0), v_set(0), v_set(0), v_set(0)};
     int64_t i = 0;
     for (; i + TESS_ROW_LANES <= C; i += TESS_ROW_LANES)
@@ -125,7 +126,8 @@ TESS_INLINE void combine_grad_row(const tess_combine_grad_args *a, int64_t row, 
         sum[k] = v_fma(d, v_get(a->rows, at + i, n, dtype), sum[k]);
         v_put(a->drows, at + i, v_mul(gate, d), n, dtype);
     }
-    a->dgate[row] = v_sum(v_add(v_add(sum[0], sum[2]), v_add(sum[1], sum[3])));
+    const vec slope = a->sigmoid ? v_mul(gate, v_sigmoid(v_sub(v_set(0), x))) : v_set(1);
+    a->dgate[row] = v_sum(v_add(v_add(sum[0], sum[2]), v_add(sum[1], sum[3]))) * one_lane(slope);
 }
 
 static void combine_grad_loop(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)

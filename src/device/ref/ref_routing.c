@@ -90,9 +90,10 @@ tess_status tess_ref_combine_rows(TESS_UNUSED tess_stream *s, const tess_combine
             size_t at = (size_t)(t * a->C + c);
             float sum = a->base != NULL ? tess_get_float(a->base, a->dtype, at) : 0;
             for (int64_t k = 0; k < a->K; k++) {
-                int64_t i = a->place[t * a->K + k];
-                sum = fmaf(a->gate != NULL ? a->gate[i] : 1, tess_get_float(a->rows, a->dtype, (size_t)(i * a->C + c)),
-                           sum);
+                int64_t i = a->place != NULL ? a->place[t * a->K + k] : t;
+                float gate = a->gate != NULL ? a->gate[i] : 1;
+                sum = fmaf(a->sigmoid ? v_sigmoid(gate) : gate,
+                           tess_get_float(a->rows, a->dtype, (size_t)(i * a->C + c)), sum);
             }
             tess_put_float(a->y, a->dtype, at, sum);
         }
@@ -103,14 +104,16 @@ tess_status tess_ref_combine_backward(TESS_UNUSED tess_stream *s, const tess_com
 {
     TESS_TRY(tess_combine_check(a->dtype));
     for (int64_t i = 0; i < a->n; i++) {
+        const int64_t t = a->token != NULL ? a->token[i] : i;
+        const float x = a->gate[i], gate = a->sigmoid ? v_sigmoid(x) : x;
         float lane[TESS_ROW_LANES] = {0};
         for (int64_t c = 0; c < a->C; c++) {
             size_t at = (size_t)(i * a->C + c);
-            float dy = tess_get_float(a->dy, a->dtype, (size_t)(a->token[i] * a->C + c));
+            float dy = tess_get_float(a->dy, a->dtype, (size_t)(t * a->C + c));
             lane[c % TESS_ROW_LANES] = fmaf(dy, tess_get_float(a->rows, a->dtype, at), lane[c % TESS_ROW_LANES]);
-            tess_put_float(a->drows, a->dtype, at, a->gate[i] * dy);
+            tess_put_float(a->drows, a->dtype, at, gate * dy);
         }
-        a->dgate[i] = ref_fold(lane);
+        a->dgate[i] = ref_fold(lane) * (a->sigmoid ? gate * v_sigmoid(-x) : 1);
     }
     return TESS_OK;
 }

@@ -3,6 +3,8 @@
  *     y = norm(h2);  p = softmax(y Wrouter);  w = the K largest p of a token, each perhaps divided by their sum
  *     h3 = h2 + sum over a token's experts of w (silu(y Wgate) * y Wup) Wdown
  *
+ * An expert that all tokens share is a feed-forward part after this one, parallel to it (transformer_layer.c).
+ *
  * The router's logits and p are float32. Rows are sorted by (expert, token) once, and no row is dropped. The sum over
  * experts runs in float32, experts ascending, and is rounded once. So a token's bits depend on its own row alone, in
  * training, evaluation and generation. A token whose p has a NaN goes to the first K experts with weights of NaN, so
@@ -217,7 +219,8 @@ static tess_status experts_forward(const tess_layer_call *c, const tess_tensors 
 
     /* branch (R, C) = the weighted sum over each token's experts */
     TESS_TRY(combine(c, w, w->out, w->gates, NULL, t->branch));
-    tess_layer_show(c, "feed-forward output", t->branch, c->block->hidden_size);
+    if (!p->lends_norm)
+        tess_layer_show(c, "feed-forward output", t->branch, c->block->hidden_size);
     return TESS_OK;
 }
 
@@ -336,6 +339,11 @@ static tess_status experts_backward(const tess_layer_call *c, const tess_tensors
         int64_t begin;
         own.T = tess_own_rows(c, &begin);
         TESS_TRY(tess_linear_own_backward_input(&own, &p->router, tess_at(c, w->dlogits, begin * p->n_experts), t->dy));
+        if (p->lends_norm)
+            TESS_TRY(c->kernels->add(
+                c->stream,
+                &(tess_add_args){
+                    .a = t->dy, .b = t->dsum, .y = t->dy, .n = own.T * c->block->hidden_size, .dtype = c->dtype}));
         TESS_TRY(combine(c, w, w->x, NULL, t->dy, t->dy));
     } else if (!tess_norm_trains(c, &p->norm)) {
         return TESS_OK;

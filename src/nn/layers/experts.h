@@ -15,6 +15,7 @@ typedef struct tess_experts_params {
     int64_t n_experts, top_k;
     bool normalize;        /* the weights of a token's experts add up to 1 */
     double balance, z;     /* factors of the auxiliary losses; 0: none */
+    bool lends_norm;       /* a shared expert reads the norm's output, too; its din is the gradient of that */
     tess_norm norm;        /* the norm before router and experts */
     tess_linear router;    /* (E, C), whole on every rank */
     tess_expert experts[]; /* (n_experts) */

@@ -1,4 +1,5 @@
-/* A transformer layer and its backward pass: two parts, attention and feed-forward. All families run this code.
+/* A transformer layer and its backward pass: two parts, attention and feed-forward. All families run this code. The
+ * shared expert of a mixture of experts is a feed-forward that is parallel to the experts.
  *
  *     h2 = h  + end(attention(rope(norm(norm(h) Wq)), rope(norm(norm(h) Wk)), norm(h) Wv) Wo)
  *     h3 = h2 + end((silu(norm(h2) Wgate) * norm(h2) Wup) Wdown)
@@ -60,12 +61,50 @@ static tess_status add_to_branch(const tess_layer_call *c, const tess_tensors *t
                            &(tess_add_args){.a = raw, .b = t->branch, .y = t->branch, .n = n, .dtype = c->dtype});
 }
 
+/* A gate, like a router, is no map of a layer: it has no adapter and no fp8, and its sum is in float32. */
+static tess_layer_call call_of_gate(const tess_layer_call *c, int64_t T)
+{
+    tess_layer_call call = *c;
+    call.rounds = false;
+    call.T = T;
+    return call;
+}
+
+/* out (T, C) = act Wdown, of which every rank that shares the layer has all rows;  logit (T) = y Wscale */
+static tess_status gated_forward(const tess_layer_call *c, const void *y, const tess_feed_forward_tensors *w)
+{
+    const tess_feed_forward_params *p = c->own;
+    const tess_layer_call gate = call_of_gate(c, c->T);
+    tess_layer_call whole = *c;
+    whole.rows = (tess_cut){c->T, 0};
+    whole.split.by_rows = false;
+    TESS_TRY(tess_linear_own_forward(&gate, &p->scale, y, w->logit, TESS_F32));
+    return tess_linear_forward(&whole, &p->down, w->act, w->out);
+}
+
+/* branch (R, C) = branch + sigmoid(logit) out */
+static tess_status add_gated(const tess_layer_call *c, const tess_tensors *t)
+{
+    const tess_feed_forward_tensors *w = t->own;
+    int64_t begin, R = tess_own_rows(c, &begin);
+    return c->kernels->combine_rows(c->stream, &(tess_combine_rows_args){.rows = tess_own_part(c, w->out),
+                                                                         .gate = w->logit + begin,
+                                                                         .base = t->branch,
+                                                                         .y = t->branch,
+                                                                         .T = R,
+                                                                         .K = 1,
+                                                                         .C = c->block->hidden_size,
+                                                                         .sigmoid = true,
+                                                                         .dtype = c->dtype});
+}
+
 static tess_status feed_forward_forward(const tess_layer_call *c, const tess_tensors *t, const void *before,
                                         unsigned groups)
 {
     const tess_feed_forward_params *p = c->own;
     const tess_feed_forward_tensors *w = t->own;
     bool gated = p->gate.weight >= 0, normed = p->end.norm.weight >= 0, again = c->dw != NULL;
+    const bool scaled = p->scale.weight >= 0;
     void *raw = normed ? w->raw : t->adds ? t->y : t->branch;
     const void *y = t->y;
 
@@ -76,7 +115,7 @@ static tess_status feed_forward_forward(const tess_layer_call *c, const tess_ten
         TESS_TRY(
             tess_norm_input(c, &p->norm, t, before, p->shares_norm ? (tess_norm_stats){NULL, NULL} : w->stats, &y));
     else if (groups & TESS_GROUP_FEED_FORWARD || (gated && tess_linear_reads_input(c, &p->gate)) ||
-             tess_linear_reads_input(c, &p->up))
+             tess_linear_reads_input(c, &p->up) || (scaled && tess_wants(c, p->scale.weight)))
         TESS_TRY(tess_norm_again(c, &p->norm, t, &y));
     if (!(groups & TESS_GROUP_FEED_FORWARD))
         return TESS_OK;
@@ -84,11 +123,16 @@ static tess_status feed_forward_forward(const tess_layer_call *c, const tess_ten
     /* gate, up (T, F) = y Wgate, y Wup;  act (T, F) = silu(gate) * up;  branch = end(act Wdown) */
     if (gated)
         TESS_TRY(tess_linear_forward(c, &p->gate, y, w->gate));
-    if (again && !normed)
+    if (again && !normed && !scaled)
         return tess_linear_forward(c, &p->up, y, w->up);
     TESS_TRY(tess_linear_act_forward(c, &p->up, y, w->gate, w->up, w->act));
-    TESS_TRY(tess_linear_forward(c, &p->down, w->act, raw));
-    TESS_TRY(t->adds ? add_to_branch(c, t, raw) : tess_branch_finish(c, &p->end, t, raw, w->raw_stats));
+    if (scaled) {
+        TESS_TRY(gated_forward(c, y, w));
+        TESS_TRY(again ? TESS_OK : add_gated(c, t));
+    } else {
+        TESS_TRY(tess_linear_forward(c, &p->down, w->act, raw));
+        TESS_TRY(t->adds ? add_to_branch(c, t, raw) : tess_branch_finish(c, &p->end, t, raw, w->raw_stats));
+    }
     show_branch(c, "feed-forward output", t);
     return TESS_OK;
 }
@@ -97,6 +141,40 @@ static tess_status feed_forward_forward(const tess_layer_call *c, const tess_ten
  * additions, and each branch adds its own part: dh3 -> dh2 -> dh. The weight part computes only the parameters'
  * gradients; its norms also compute the stream's gradient again, in work space that nothing reads. ---- */
 
+/* out (T, C) = sigmoid(logit) dh3, and the gradient of logit */
+static tess_status gated_backward(const tess_layer_call *c, const tess_tensors *t, const tess_feed_forward_tensors *w)
+{
+    const void *dh3;
+    TESS_TRY(tess_stream_gather(c, t->dout, c->split.stream, &dh3));
+    TESS_TRY(c->kernels->combine_backward(c->stream, &(tess_combine_grad_args){.dy = dh3,
+                                                                               .rows = w->out,
+                                                                               .gate = w->logit,
+                                                                               .drows = w->out,
+                                                                               .dgate = w->logit,
+                                                                               .n = c->T,
+                                                                               .C = c->block->hidden_size,
+                                                                               .sigmoid = true,
+                                                                               .dtype = c->dtype}));
+    return c->kernels->convert(
+        c->stream, &(tess_convert_args){.x = w->logit, .from = TESS_F32, .y = w->dlogit, .to = c->dtype, .n = c->T});
+}
+
+/* dWscale = y^T dlogit;  din (R, C) = din + dlogit Wscale^T */
+static tess_status scale_backward(const tess_layer_call *c, const void *y, const tess_tensors *t, bool inputs)
+{
+    const tess_feed_forward_params *p = c->own;
+    const tess_feed_forward_tensors *w = t->own;
+    int64_t begin, R = tess_own_rows(c, &begin);
+    const tess_layer_call all = call_of_gate(c, c->T), own = call_of_gate(c, R);
+    TESS_TRY(tess_linear_own_backward_params(&all, &p->scale, y, w->dlogit, false));
+    if (!inputs)
+        return TESS_OK;
+    TESS_TRY(tess_linear_own_backward_input(&own, &p->scale, tess_at(c, w->dlogit, begin), t->branch));
+    return c->kernels->add(
+        c->stream,
+        &(tess_add_args){.a = t->din, .b = t->branch, .y = t->din, .n = R * c->block->hidden_size, .dtype = c->dtype});
+}
+
 /* The stream's gradient is computed in any case: attention reads dh2. */
 static tess_status feed_forward_backward(const tess_layer_call *c, const tess_tensors *t, bool inputs,
                                          TESS_UNUSED bool want_dh)
@@ -104,12 +182,16 @@ static tess_status feed_forward_backward(const tess_layer_call *c, const tess_te
     const tess_feed_forward_params *p = c->own;
     const tess_feed_forward_tensors *w = t->own;
     void *act = t->deferred || tess_linear_reads_input(c, &p->down) ? w->act : NULL; /* (T, F) */
-    const void *draw, *y;                                                            /* (T, C) */
+    const void *draw = NULL, *y;                                                     /* (T, C) */
     bool gated = p->gate.weight >= 0;
 
     /* draw = end'(dh3);  dact (T, F) = draw Wdown^T;  dgate, dup (T, F), which overwrite gate, up;
      * dWdown = act^T draw */
-    TESS_TRY(tess_branch_gradient(c, &p->end, t, w->raw, w->raw_stats, &draw));
+    if (p->scale.weight < 0)
+        TESS_TRY(tess_branch_gradient(c, &p->end, t, w->raw, w->raw_stats, &draw));
+    else if (inputs)
+        TESS_TRY(gated_backward(c, t, w));
+    draw = p->scale.weight < 0 ? draw : w->out;
     if (inputs)
         TESS_TRY(tess_linear_act_backward(c, &p->down, draw, w->gate, w->up, act, c->fusing));
     TESS_TRY(tess_linear_backward_params(c, &p->down, act, draw));
@@ -124,6 +206,8 @@ static tess_status feed_forward_backward(const tess_layer_call *c, const tess_te
     if (inputs)
         TESS_TRY(tess_linear_backward_inputs(c, gated ? terms : terms + 1, gated ? 2 : 1, c->fusing,
                                              p->shares_norm ? t->din : t->dy));
+    if (p->scale.weight >= 0)
+        TESS_TRY(scale_backward(c, y, t, inputs));
 
     /* dh2 = dh3 + norm'(dy) at h2 */
     if (p->shares_norm || (!inputs && !tess_norm_trains(c, &p->norm)))
@@ -252,7 +336,7 @@ static const tess_tensor_row attention_tensors[] = {
 #undef AT
 
 #define AT(member) offsetof(tess_feed_forward_tensors, member)
-enum { F = TESS_OWN_DIMS, GATE, RAW_OUT, RAW_OUT_ONE };
+enum { F = TESS_OWN_DIMS, GATE, RAW_OUT, RAW_OUT_ONE, SCALED, SCALED_ONE };
 static const tess_tensor_row feed_forward_tensors[] = {
     {AT(stats.rstd), TESS_DIM_R, TESS_DIM_ONE,  true,  SAVED,           RESIDUAL},
     {AT(stats.mean), TESS_DIM_R, TESS_DIM_MEAN, true,  SAVED,           RESIDUAL},
@@ -261,6 +345,9 @@ static const tess_tensor_row feed_forward_tensors[] = {
     {AT(act),        TESS_DIM_T, F,             false, WORK | LEFT,     0},
     {AT(raw),        TESS_DIM_R, RAW_OUT,       false, RESULT,          FEED},
     {AT(raw_stats.rstd), TESS_DIM_R, RAW_OUT_ONE, true, SAVED,          FEED},
+    {AT(out),        TESS_DIM_T, SCALED,        false, RESULT | TESS_TENSOR_OVERWRITTEN, FEED},
+    {AT(logit),      TESS_DIM_T, SCALED_ONE,    true,  RESULT | TESS_TENSOR_OVERWRITTEN, FEED},
+    {AT(dlogit),     TESS_DIM_T, SCALED_ONE,    false, BACKWARD | LEFT, 0},
 };
 #undef AT
 /* clang-format on */
@@ -271,6 +358,8 @@ static void feed_forward_sizes(TESS_UNUSED const tess_model *model, const void *
     sizes[F] = p->size;
     sizes[GATE] = p->gate.weight >= 0 ? p->size : -1;
     end_sizes(&p->end, sizes, RAW_OUT, RAW_OUT_ONE);
+    sizes[SCALED] = p->scale.weight >= 0 ? sizes[TESS_DIM_C] : -1;
+    sizes[SCALED_ONE] = p->scale.weight >= 0 ? 1 : -1;
 }
 
 /* ---- Work space and costs ---- */
@@ -311,13 +400,14 @@ tess_group_cost tess_layer_group_cost(const tess_block *block, tess_layer_group 
     const tess_feed_forward_params *f = tess_block_find(block, &tess_feed_forward_part);
     const double C = (double)block->hidden_size;
     const tess_experts_params *experts = tess_block_find(block, &tess_experts_part);
-    if (group == TESS_GROUP_FEED_FORWARD && experts != NULL)
-        return tess_experts_cost(experts, C, element);
     if (group == TESS_GROUP_FEED_FORWARD) {
+        const tess_group_cost routed =
+            experts != NULL ? tess_experts_cost(experts, C, element) : (tess_group_cost){0, 0};
         const double rows = f != NULL ? (double)f->up.out.size * (f->gate.weight >= 0 ? 2 : 1) : 0;
-        const double raw = f != NULL && f->end.norm.weight >= 0 ? C : 0; /* the product before the norm at the end */
-        return (tess_group_cost){(rows + raw) * element,
-                                 2 * C * rows + 2 * raw * (f != NULL ? (double)f->up.out.size : 0)};
+        /* the product before a norm at the end, or before a gate */
+        const double raw = f != NULL && (f->end.norm.weight >= 0 || f->scale.weight >= 0) ? C : 0;
+        return (tess_group_cost){routed.bytes + (rows + raw) * element,
+                                 routed.flops + 2 * C * rows + 2 * raw * (f != NULL ? (double)f->up.out.size : 0)};
     }
     if (a == NULL)
         return (tess_group_cost){0, 0};

@@ -115,9 +115,11 @@ tess_status tess_split_head_norm_backward(const tess_layer_call *call, const tes
 typedef struct tess_feed_forward_params {
     int64_t size; /* F, this rank's part of the channels */
     tess_norm norm;
-    bool shares_norm;           /* the norm is that of the attention before it, which computes the norm's gradients */
+    bool shares_norm;           /* the norm is that of the part before it, which computes the norm's gradients */
     tess_linear gate, up, down; /* gate.weight -1: down(act(up)); else down(act(gate) * up) */
     tess_branch_end end;
+    tess_linear
+        scale; /* (1, C), whole on every rank: a parallel part is multiplied by sigmoid(y scale); weight -1: no */
 } tess_feed_forward_params;
 
 typedef struct tess_feed_forward_tensors {
@@ -126,6 +128,9 @@ typedef struct tess_feed_forward_tensors {
     void *act;             /* (T, F) */
     void *raw;             /* (R, C) and (R) of the norm at the branch's end, if there is one */
     tess_norm_stats raw_stats;
+    void *out;    /* (T, C) the product that a gate scales; in backward its gradient */
+    float *logit; /* (T) of that gate; in backward its gradient */
+    void *dlogit; /* (T) */
 } tess_feed_forward_tensors;
 
 /* ---- Groups ---- */

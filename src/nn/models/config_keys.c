@@ -37,6 +37,7 @@ static const member members[TESS_N_MEMBERS] = {
     [TESS_MEMBER_EXPERTS] = {"num_experts", AT(parts.experts.n), MEMBER_INT, 1, TESS_MAX_EXPERTS, true},
     [TESS_MEMBER_TOP_K] = {"num_experts_per_tok", AT(parts.experts.top_k), MEMBER_INT, 1, TESS_MAX_CHOICES, true},
     [TESS_MEMBER_EXPERT_SIZE] = {"moe_intermediate_size", AT(parts.experts.size), MEMBER_INT, 1, 1 << 22, true},
+    [TESS_MEMBER_SHARED_SIZE] = {"shared_expert_size", AT(parts.experts.shared), MEMBER_INT, 1, 1 << 22, true},
     [TESS_MEMBER_NORMALIZE] = {"norm_topk_prob", AT(parts.experts.normalize), MEMBER_FLAG, 0, 1, false},
     [TESS_MEMBER_BALANCES] = {"output_router_logits", AT(parts.experts.balances), MEMBER_FLAG, 0, 1, false},
     [TESS_MEMBER_BALANCE] = {"router_aux_loss_coef", AT(parts.experts.balance), MEMBER_REAL, 0, 1e3, false},

@@ -270,9 +270,12 @@ static const tess_family_shape gpt2_shape = {
     .small_output = true,
 };
 
-static const tess_family_mixture olmoe_mixture = {"mlp", "gate_proj", "up_proj", "down_proj", false};
-static const tess_family_mixture mixtral = {"block_sparse_moe", "w1", "w3", "w2", false};
-static const tess_family_mixture qwen_mixture = {"mlp", "gate_proj", "up_proj", "down_proj", true};
+/* clang-format off */
+#define GATED_EXPERTS .name = "mlp", .gate = "gate_proj", .up = "up_proj", .down = "down_proj"
+static const tess_family_mixture olmoe_mixture = {GATED_EXPERTS};
+static const tess_family_mixture mixtral = {.name = "block_sparse_moe", .gate = "w1", .up = "w3", .down = "w2"};
+static const tess_family_mixture qwen_mixture = {GATED_EXPERTS, .selects_layers = true};
+/* clang-format on */
 
 static const char ministral3_rope[] =
     "{\"rope_type\":\"yarn\",\"rope_theta\":1e6,\"factor\":16,\"original_max_position_embeddings\":16384,\"mscale\":1,"

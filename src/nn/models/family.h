@@ -29,6 +29,7 @@ typedef enum tess_member {
     TESS_MEMBER_EXPERTS,
     TESS_MEMBER_TOP_K,
     TESS_MEMBER_EXPERT_SIZE,
+    TESS_MEMBER_SHARED_SIZE,
     TESS_MEMBER_NORMALIZE,
     TESS_MEMBER_BALANCES,
     TESS_MEMBER_BALANCE,
@@ -102,6 +103,8 @@ typedef struct tess_family_shape {
 typedef struct tess_family_mixture {
     const char *name, *gate, *up, *down;
     bool selects_layers; /* config.json says which layers have a feed-forward: decoder_sparse_step, mlp_only_layers */
+    /* The expert that all tokens share, and the gate that scales it, after the mixture's name; NULL: there is none */
+    const char *shared, *shared_gate;
 } tess_family_mixture;
 
 /* A model's head gives logits, or numbers for each sequence or token. */

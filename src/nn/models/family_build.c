@@ -135,6 +135,7 @@ static void add_feed_forward(const place *at)
     if (p == NULL)
         return;
     p->size = tess_family_share(at->model, cut.mlp);
+    p->scale.weight = -1;
     if (at->model->config.parts.parallel) {
         const tess_attention_params *attention = tess_block_find(block, &tess_attention_part);
         block->parts[block->n_parts - 1].parallel = p->shares_norm = true;

@@ -4,6 +4,47 @@
 
 #include "nn/models/family.h"
 
+/* Adds a vector of C numbers for each of n outputs: a router, or the gate of the shared expert. Muon and 8-bit moments
+ * are for larger matrices. */
+static tess_linear add_gate(tess_model *model, int unit, int64_t n, const char *mixture, const char *name)
+{
+    const int64_t C = model->config.hidden_size;
+    tess_linear gate = {.bias = -1, .in = {C, 0}, .out = {n, 0}, .n_in = C, .n_out = n, .ld = C};
+    gate.weight = tess_model_add_param(model, unit, TESS_INIT_NORMAL, model->config.initializer_range, n, C,
+                                       "%s.%s.%s.weight", model->blocks[unit].name, mixture, name);
+    if (model->built == TESS_OK)
+        model->params[model->blocks[unit].first + gate.weight].hidden = false;
+    return gate;
+}
+
+/* Adds the expert that all tokens share. It reads the norm of the experts before it, and adds to their branch. */
+static void add_shared(tess_model *model, int unit, tess_experts_params *experts, const tess_family_mixture *mixture)
+{
+    const tess_model_config *c = &model->config;
+    const tess_cut stream = {c->hidden_size, 0}, channels = {c->parts.experts.shared, 1};
+    const tess_family_linear in = {.in = stream, .out = channels, .std = c->initializer_range},
+                             out = {.in = channels, .out = stream, .std = c->initializer_range};
+    tess_feed_forward_params *p = tess_model_add_part(model, unit, &tess_feed_forward_part);
+    char name[3][TESS_PARAM_NAME_SIZE];
+    const char *const maps[] = {mixture->gate, mixture->up, mixture->down};
+    if (p == NULL)
+        return;
+    for (int i = 0; i < 3; i++)
+        snprintf(name[i], sizeof(name[i]), "%s.%s.%s", mixture->name, mixture->shared, maps[i]);
+    experts->lends_norm = p->shares_norm = true;
+    model->blocks[unit].parts[model->blocks[unit].n_parts - 1].parallel = true;
+    p->norm = experts->norm;
+    p->gate = tess_family_add_linear(model, unit, name[0], &in);
+    p->up = tess_family_add_linear(model, unit, name[1], &in);
+    p->down = tess_family_add_linear(model, unit, name[2], &out);
+    p->size = p->down.n_in;
+    p->down.in_leaf = p->gate.out_leaf = p->up.out_leaf = tess_leaf_of(channels.size, c->sum_leaves);
+    p->end = (tess_branch_end){{-1, -1}, 0};
+    p->scale.weight = -1;
+    if (mixture->shared_gate != NULL)
+        p->scale = add_gate(model, unit, 1, mixture->name, mixture->shared_gate);
+}
+
 void tess_family_experts(tess_model *model, int unit, const char *norm, const tess_family_mixture *mixture)
 {
     const tess_model_config *c = &model->config;
@@ -20,11 +61,7 @@ void tess_family_experts(tess_model *model, int unit, const char *norm, const te
     p->balance = c->parts.experts.balances ? c->parts.experts.balance : 0;
     p->z = c->parts.experts.balances ? c->parts.experts.z : 0;
     p->norm = tess_family_add_norm(model, unit, layer, norm, C);
-    p->router = (tess_linear){.bias = -1, .in = stream, .out = {n, 0}, .n_in = C, .n_out = n, .ld = C};
-    p->router.weight = tess_model_add_param(model, unit, TESS_INIT_NORMAL, c->initializer_range, n, C,
-                                            "%s.%s.gate.weight", layer, mixture->name);
-    if (model->built == TESS_OK) /* Muon and 8-bit moments are for larger matrices */
-        model->params[model->blocks[unit].first + p->router.weight].hidden = false;
+    p->router = add_gate(model, unit, n, mixture->name, "gate");
     const int first = model->n_params;
     for (int64_t e = 0; e < n; e++) {
         char name[3][TESS_PARAM_NAME_SIZE];
@@ -42,4 +79,6 @@ void tess_family_experts(tess_model *model, int unit, const char *norm, const te
     p->size = p->experts[0].down.n_in;
     for (int i = first; i < model->n_params; i++)
         model->params[i].idle = (float)(1 - (double)p->top_k / (double)n);
+    if (c->parts.experts.shared > 0)
+        add_shared(model, unit, p, mixture);
 }

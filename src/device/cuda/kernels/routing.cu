@@ -105,8 +105,9 @@ template <typename E> static __global__ void combine_rows_kernel(tess_combine_ro
         cuda_division token = cuda_divide(i, a.C);
         float sum = a.base != NULL ? cuda_load((const E *)a.base + i) : 0.0f;
         for (int64_t k = 0; k < a.K; k++) {
-            int64_t row = a.place[token.quotient * a.K + k];
-            sum = fmaf(a.gate != NULL ? a.gate[row] : 1.0f, cuda_load((const E *)a.rows + row * a.C + token.rest), sum);
+            int64_t row = a.place != NULL ? a.place[token.quotient * a.K + k] : token.quotient;
+            float gate = a.gate != NULL ? a.gate[row] : 1.0f;
+            sum = fmaf(a.sigmoid ? v_sigmoid(gate) : gate, cuda_load((const E *)a.rows + row * a.C + token.rest), sum);
         }
         cuda_store((E *)a.y + i, sum);
     }
@@ -127,9 +128,9 @@ template <typename E> static __global__ void combine_backward_kernel(tess_combin
     int64_t i = (int64_t)blockIdx.x * ROWS + threadIdx.x / WARP;
     if (i >= a.n)
         return;
-    const E *dy = (const E *)a.dy + a.token[i] * a.C, *rows = (const E *)a.rows + i * a.C;
+    const E *dy = (const E *)a.dy + (a.token != NULL ? a.token[i] : i) * a.C, *rows = (const E *)a.rows + i * a.C;
     E *drows = (E *)a.drows + i * a.C;
-    float part[2] = {0, 0}, gate = a.gate[i];
+    float part[2] = {0, 0}, x = a.gate[i], gate = a.sigmoid ? v_sigmoid(x) : x;
     for (int64_t begin = threadIdx.x % WARP; begin < a.C; begin += 2 * WARP)
         for (int k = 0; k < 2; k++) {
             int64_t c = begin + k * WARP;
@@ -141,7 +142,7 @@ template <typename E> static __global__ void combine_backward_kernel(tess_combin
         }
     float sum = cuda_fold(part[0] + part[1], WARP / 2);
     if (threadIdx.x % WARP == 0)
-        a.dgate[i] = sum;
+        a.dgate[i] = sum * (a.sigmoid ? gate * v_sigmoid(-x) : 1.0f);
 }
 
 static tess_status combine_backward(tess_stream *s, const tess_combine_grad_args *a)
