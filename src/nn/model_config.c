@@ -58,12 +58,14 @@ tess_status tess_model_config_check(const tess_model_config *c, const char *what
                "%s: initializer_range is %g; it must be in [0, 10]", what, c->initializer_range);
     TESS_CHECK(c->n_eos >= 0 && c->n_eos <= 8, TESS_E_INVALID, "%s: %d end-of-sequence tokens; at most 8", what,
                c->n_eos);
-    TESS_CHECK(tess_family_find(c->family)->mixture == NULL ||
-                   (c->parts.experts.n >= 1 && c->parts.experts.top_k >= 1 && c->parts.experts.size >= 1),
-               TESS_E_INVALID,
-               "%s: a mixture of %lld experts, %lld for a token, with %lld channels each; there must be one at least",
-               what, (long long)c->parts.experts.n, (long long)c->parts.experts.top_k,
-               (long long)c->parts.experts.size);
+    const tess_family_mixture *mixture = tess_family_find(c->family)->mixture;
+    TESS_CHECK(
+        mixture == NULL || (c->parts.experts.n >= 1 && c->parts.experts.top_k >= 1 && c->parts.experts.size >= 1),
+        TESS_E_INVALID,
+        "%s: a mixture of %lld experts, %lld for a token, with %lld channels each; there must be one at least", what,
+        (long long)c->parts.experts.n, (long long)c->parts.experts.top_k, (long long)c->parts.experts.size);
+    TESS_CHECK(mixture == NULL || mixture->shared_gate == NULL || c->parts.experts.shared > 0, TESS_E_INVALID,
+               "%s: shared_expert_intermediate_size is null; it must be at least 1", what);
     TESS_CHECK(c->parts.experts.top_k <= c->parts.experts.n, TESS_E_INVALID,
                "%s: num_experts_per_tok is %lld; there are %lld experts to choose from", what,
                (long long)c->parts.experts.top_k, (long long)c->parts.experts.n);

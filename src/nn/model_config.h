@@ -30,7 +30,8 @@ typedef enum tess_family {
     TESS_FAMILY_GLM4,
     TESS_FAMILY_EXAONE4,
     TESS_FAMILY_COHERE2,
-    TESS_FAMILY_OLMOE
+    TESS_FAMILY_OLMOE,
+    TESS_FAMILY_QWEN2_MOE
 } tess_family;
 
 typedef enum tess_rope_kind {

@@ -9,9 +9,10 @@ cat >model.json <<JSON
  "router_z_loss_coef": 0.001, "initializer_range": 0.2}
 JSON
 cat >qwen.json <<JSON
-{"model_type": "qwen3_moe", "vocab_size": 301, "hidden_size": 42, "intermediate_size": 53, "num_hidden_layers": 4,
+{"model_type": "qwen2_moe", "vocab_size": 301, "hidden_size": 42, "intermediate_size": 53, "num_hidden_layers": 4,
  "num_attention_heads": 3, "num_key_value_heads": 1, "head_dim": 14, "max_position_embeddings": 64,
  "num_experts": 11, "num_experts_per_tok": 3, "moe_intermediate_size": 13, "mlp_only_layers": [1],
+ "shared_expert_intermediate_size": 17,
  "initializer_range": 0.2}
 JSON
 make_config run.yaml

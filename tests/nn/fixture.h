@@ -14,7 +14,7 @@ static const char *const fixture_names[] = {
     "phi3",      "phi4",         "olmo2",        "olmo3",         "starcoder2",
     "stablelm",  "granite",      "gemma",        "gemma3",        "glm",
     "glm4",      "exaone4",      "gemma2",       "cohere2",       "stablelm_parallel",
-    "mixtral",   "qwen3_moe",    "olmoe"};
+    "mixtral",   "qwen3_moe",    "olmoe",        "qwen2_moe"};
 enum { N_FIXTURES = sizeof(fixture_names) / sizeof(fixture_names[0]) };
 
 static const char *const kernel_levels[] = {"ref", "avx2", "avx512", "avx512_bf16", "amx"};

@@ -254,6 +254,7 @@ static void absent_keys_are_those_of_the_family(void)
         {"glm4", "FFFFFF", 1e4, 0, 0.5, false},       {"exaone4", "WWWfWW", 1e4, 0, 0, false},
         {"cohere2", "WWWfWW", 1e4, 0, 0, true},       {"mixtral", "FFFFFF", 1e6, 0, 0, false},
         {"qwen3_moe", "FFFFFF", 1e4, 0, 0, false},    {"olmoe", "FFFFFF", 1e4, 0, 0, false},
+        {"qwen2_moe", "FFFFFF", 1e4, 0, 0, false},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char text[512], layers[7] = {0};
@@ -553,6 +554,8 @@ static void bad_settings_are_named(void)
          TESS_E_INVALID, "a mixture of 8 experts, 0 for a token, with 40 channels each; there must be one at least"},
         {"{\"model_type\":\"mixtral\"," SMALL ",\"num_key_value_heads\":2,\"num_local_experts\":null}", TESS_E_INVALID,
          "a mixture of 0 experts, 2 for a token, with 40 channels each"},
+        {"{\"model_type\":\"qwen2_moe\"," SMALL ",\"num_key_value_heads\":2,\"shared_expert_intermediate_size\":null}",
+         TESS_E_INVALID, "shared_expert_intermediate_size is null"},
         {"{\"model_type\":\"qwen3_moe\"," SMALL ",\"num_key_value_heads\":2,\"moe_intermediate_size\":null}",
          TESS_E_INVALID, "a mixture of 128 experts, 8 for a token, with 0 channels each"},
         {"{\"model_type\":\"gpt2\",\"activation_function\":\"relu\"}", TESS_E_UNSUPPORTED,

@@ -163,7 +163,8 @@ static void check_cover(const rank_of *ranks, int degree, const rig *whole)
                                 strstr(full->name, "o_proj.bias") || strstr(full->name, "down_proj.bias") ||
                                 strstr(full->name, "c_proj.bias") || strstr(full->name, "c_attn") ||
                                 strstr(full->name, "moe.gate.") || strstr(full->name, "mlp.gate.") ||
-                                strstr(full->name, "qkv_proj") || strstr(full->name, "gate_up_proj");
+                                strstr(full->name, "shared_expert_gate") || strstr(full->name, "qkv_proj") ||
+                                strstr(full->name, "gate_up_proj");
         EXPECT_INT(held, (int64_t)count_of(full) * (whole_everywhere ? degree : 1));
     }
 }

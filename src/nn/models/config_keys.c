@@ -198,7 +198,10 @@ static tess_status read_key(const json_t *json, const char *what, const tess_fam
     TESS_CHECK(stated || value != TESS_KEY_REQUIRED, TESS_E_FORMAT, "%s: '%s' is missing", what, key->name);
     if (stated) {
         TESS_TRY(read_value(json, what, m, name, &value));
-        TESS_TRY(check(m, name, value, what));
+        /* transformers writes 0 for a window that is switched off */
+        const bool off = key->members[0] == TESS_MEMBER_WINDOW && row->windows >= TESS_WINDOWS_SWITCHED &&
+                         !json_is_true(json_object_get(json, "use_sliding_window"));
+        TESS_TRY(off && value == 0 ? TESS_OK : check(m, name, value, what));
     } else if (key->name != NULL && json_is_null(json_object_get(json, key->name)) &&
                (m->or_none || key->members[0] == TESS_MEMBER_KV_HEADS || key->members[0] == TESS_MEMBER_HEAD_SIZE)) {
         value = 0;

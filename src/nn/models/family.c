@@ -189,6 +189,18 @@ static const tess_config_key olmoe_own[] = {
     {"norm_topk_prob", {TESS_MEMBER_NORMALIZE}, false},
     ROUTER_LOSSES(0.01),
 };
+static const tess_config_key qwen2_moe_own[] = {
+    {"num_key_value_heads", {TESS_MEMBER_KV_HEADS}, 16},
+    {"max_position_embeddings", {TESS_MEMBER_POSITIONS}, 32768},
+    {"qkv_bias", {TESS_MEMBER_QKV_BIAS}, true},
+    {"sliding_window", {TESS_MEMBER_WINDOW}, 4096},
+    {"num_experts", {TESS_MEMBER_EXPERTS}, 60},
+    {"num_experts_per_tok", {TESS_MEMBER_TOP_K}, 4},
+    {"moe_intermediate_size", {TESS_MEMBER_EXPERT_SIZE}, 1408},
+    {"shared_expert_intermediate_size", {TESS_MEMBER_SHARED_SIZE}, 5632},
+    {"norm_topk_prob", {TESS_MEMBER_NORMALIZE}, false},
+    ROUTER_LOSSES(0.001),
+};
 /* Dropout is written as 0: Tessera has none, and transformers' default is 0.1. */
 static const tess_config_key gpt2_own[] = {
     {"vocab_size", {TESS_MEMBER_VOCAB}, 50257},
@@ -275,6 +287,8 @@ static const tess_family_shape gpt2_shape = {
 static const tess_family_mixture olmoe_mixture = {GATED_EXPERTS};
 static const tess_family_mixture mixtral = {.name = "block_sparse_moe", .gate = "w1", .up = "w3", .down = "w2"};
 static const tess_family_mixture qwen_mixture = {GATED_EXPERTS, .selects_layers = true};
+static const tess_family_mixture qwen2_mixture = {
+    GATED_EXPERTS, .selects_layers = true, .shared = "shared_expert", .shared_gate = "shared_expert_gate"};
 /* clang-format on */
 
 static const char ministral3_rope[] =
@@ -362,6 +376,9 @@ static const tess_family_row families[] = {
     {TESS_FAMILY_OLMOE, "olmoe", "Olmoe", "ForCausalLM", TESS_HEAD_LOGITS, LLAMA_KEYS, KEYS(olmoe_own),
      .activation = "silu", .bos = -1, .eos = 50279, .pad = 1, .fixed_heads = true, .shape = &olmoe_shape,
      .mixture = &olmoe_mixture},
+    {TESS_FAMILY_QWEN2_MOE, "qwen2_moe", "Qwen2Moe", "ForCausalLM", TESS_HEAD_TOKEN, LLAMA_KEYS, KEYS(qwen2_moe_own),
+     .activation = "silu", .windows = TESS_WINDOWS_SWITCHED_EVEN, .pattern = 2, .writes_types = true, .bos = -1,
+     .eos = -1, .pad = -1, .shape = &llama_shape, .mixture = &qwen2_mixture},
 };
 
 const tess_family_row *tess_family_find(tess_family family)

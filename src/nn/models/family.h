@@ -67,6 +67,8 @@ typedef enum tess_windows {
     TESS_WINDOWS_ALL,      /* all layers, if the family has a window */
     TESS_WINDOWS_BY_TYPE,  /* those that layer_types names; without it all but each `pattern`-th layer */
     TESS_WINDOWS_SWITCHED, /* none unless use_sliding_window; then by type, or all layers from max_window_layers on */
+    /* none unless use_sliding_window; then by type, or the layers before max_window_layers but each `pattern`-th */
+    TESS_WINDOWS_SWITCHED_EVEN,
     TESS_WINDOWS_SWITCHED_ALL, /* none unless use_sliding_window; then all layers, whatever layer_types says */
     TESS_WINDOWS_NO_ROPE       /* none unless use_sliding_window; then by type, or the layers that are not rotated */
 } tess_windows;

@@ -77,8 +77,9 @@ static tess_status parse_rotated(const json_t *json, const char *what, tess_mode
 static tess_status assume_windows(const json_t *json, const char *what, const tess_family_row *row,
                                   tess_model_config *config)
 {
-    int64_t n_full = row->windows == TESS_WINDOWS_SWITCHED ? 28 : 0, pattern = row->pattern;
-    if (row->windows == TESS_WINDOWS_SWITCHED)
+    const bool even = row->windows == TESS_WINDOWS_SWITCHED_EVEN;
+    int64_t n_full = even || row->windows == TESS_WINDOWS_SWITCHED ? 28 : 0, pattern = row->pattern;
+    if (n_full > 0)
         TESS_TRY(tess_json_get_int(json, "max_window_layers", what, &n_full));
     if (row->reads_pattern)
         TESS_TRY(tess_json_get_int(json, "sliding_window_pattern", what, &pattern));
@@ -86,7 +87,7 @@ static tess_status assume_windows(const json_t *json, const char *what, const te
     TESS_CHECK(pattern >= (row->pattern > 0), TESS_E_INVALID, "%s: sliding_window_pattern is %lld", what,
                (long long)pattern);
     for (int64_t l = 0; l < config->n_layers; l++)
-        if (l < n_full || (pattern > 0 && (l + 1) % pattern == 0) ||
+        if ((even ? l >= n_full : l < n_full) || (pattern > 0 && (l + 1) % pattern == 0) ||
             (row->windows == TESS_WINDOWS_NO_ROPE && !(config->layers[l] & TESS_LAYER_NO_ROPE)))
             config->layers[l] |= TESS_LAYER_FULL;
     return TESS_OK;
