@@ -32,7 +32,7 @@ def weights(name, shape, around=1.0):
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         z = z ^ (z >> np.uint64(31))
     u = (z >> np.uint64(40)).astype(np.float32) * np.float32(2.0**-24) - np.float32(0.5)
-    if len(shape) == 2:
+    if len(shape) >= 2:
         return u.reshape(shape)
     u = u * np.float32(0.5)
     return u + np.float32(around) if name.endswith(".weight") else u
@@ -95,6 +95,11 @@ CASES = {
                          num_experts=5, num_experts_per_tok=2, norm_topk_prob=True, mlp_only_layers=[0],
                          num_attention_heads=4, num_key_value_heads=2, use_sliding_window=True, sliding_window=6,
                          output_router_logits=True, router_aux_loss_coef=0.3), PACKED),
+    "gpt_oss": (*llama("GptOss", intermediate_size=9, num_local_experts=6, num_experts_per_tok=2, head_dim=6,
+                       num_attention_heads=4, num_key_value_heads=2, sliding_window=6, swiglu_limit=0.4,
+                       output_router_logits=False,
+                       rope_parameters=rope("yarn", factor=4.0, original_max_position_embeddings=16, truncate=False,
+                                            beta_fast=32.0, beta_slow=1.0)), PACKED),
     "smollm3": (*llama("SmolLM3", num_hidden_layers=3, no_rope_layer_interval=2, num_attention_heads=4,
                        num_key_value_heads=2, tie_word_embeddings=True, pad_token_id=None), PACKED),
     "ministral3": (*llama("Ministral3", head_dim=10, num_attention_heads=4, num_key_value_heads=2, pad_token_id=None,
@@ -174,7 +179,7 @@ def exact_softmax():
 def exact_routers(model):
     """Routers without the cast to float32."""
     def forward(self, x):
-        logits = torch.nn.functional.linear(x.reshape(-1, self.hidden_dim), self.weight)
+        logits = torch.nn.functional.linear(x.reshape(-1, self.hidden_dim), self.weight, getattr(self, "bias", None))
         value, index = torch.topk(logits.softmax(-1), self.top_k, dim=-1)
         if getattr(self, "norm_topk_prob", True):
             value = value / value.sum(-1, keepdim=True)
@@ -189,7 +194,7 @@ def stored(config, name, tensor):
     mixtral = config.model_type == "mixtral"
     name = name.replace(".mlp.", ".block_sparse_moe.") if mixtral else name
     stem, _, last = name.rpartition(".")
-    if not stem.endswith(".experts"):
+    if not stem.endswith(".experts") or config.model_type == "gpt_oss":
         return [(name, tensor)]
     gate, up, down = ("w1", "w3", "w2") if mixtral else ("gate_proj", "up_proj", "down_proj")
     maps = (down,) if last == "down_proj" else (gate, up)
@@ -261,9 +266,10 @@ def make(folder, name, config, cls, lengths):
     sequences = [rng.integers(0, config.vocab_size, n).tolist() for n in lengths]
     targets = [s[1:] + [int(rng.integers(0, config.vocab_size))] for s in sequences]
     targets[0][2] = targets[-1][0] = targets[-1][9] = -1
-    capped = getattr(config, "attn_logit_softcapping", None) is not None  # which sdpa leaves out
-    with exact_softmax() if capped else contextlib.nullcontext():
-        logits, loss, grads = run(build(config, cls, torch.float64, "eager" if capped else "sdpa"), sequences, targets)
+    # sdpa leaves out soft caps, and GPT-OSS does not have it
+    eager = getattr(config, "attn_logit_softcapping", None) is not None or config.model_type == "gpt_oss"
+    with exact_softmax() if eager else contextlib.nullcontext():
+        logits, loss, grads = run(build(config, cls, torch.float64, "eager" if eager else "sdpa"), sequences, targets)
     model = build(config, cls, torch.float32, "eager")
     logits32, loss32, grads32 = run(model, sequences, targets)
     worst = max(far(logits32, logits), abs(loss32 - loss) / loss, max(far(grads32[n], grads[n]) for n in grads))

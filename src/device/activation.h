@@ -50,4 +50,35 @@ TESS_SHARED vec v_activate_with_slope(vec x, tess_activation act, vec *slope)
     return v_mul(x, s);
 }
 
+TESS_SHARED vec v_at_most(vec x, float limit)
+{
+    return v_select(v_less(v_set(limit), x), v_set(limit), x);
+}
+
+TESS_SHARED vec v_negative(vec x)
+{
+    return v_sub(v_set(0.0f), x);
+}
+
+/* Returns g sigmoid(alpha g) (u + 1) of a gate and an up, clamped (tess_clamped_glu_args). */
+TESS_SHARED vec v_clamped_glu(vec gate, vec up, float alpha, float limit)
+{
+    const vec g = v_at_most(gate, limit), u = v_negative(v_at_most(v_negative(v_at_most(up, limit)), limit));
+    return v_mul(v_mul(g, v_sigmoid(v_mul(g, v_set(alpha)))), v_add(u, v_set(1.0f)));
+}
+
+/* Returns v_clamped_glu, and replaces gate and up by the derivatives. */
+TESS_SHARED vec v_clamped_glu_with_slopes(vec *gate, vec *up, float alpha, float limit)
+{
+    const vec one = v_set(1.0f), zero = v_set(0.0f), most = v_set(limit);
+    const vec g = v_at_most(*gate, limit), u = v_negative(v_at_most(v_negative(v_at_most(*up, limit)), limit));
+    const vec z = v_mul(g, v_set(alpha)), e = v_exp(v_negative(z)), s = v_div(one, v_add(one, e));
+    const vec rest = v_select(v_less(e, one), v_mul(e, s), v_sub(one, s)), glu = v_mul(g, s), more = v_add(u, one);
+    const vec dgate = v_mul(v_mul(s, v_fma(v_clamp(z, 128.0f), rest, one)), more);
+    const vec dup = v_select(v_less(*up, v_negative(most)), zero, glu);
+    *gate = v_select(v_less(most, *gate), zero, dgate);
+    *up = v_select(v_less(most, *up), zero, dup);
+    return v_mul(glu, more);
+}
+
 #endif

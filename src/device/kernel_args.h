@@ -312,6 +312,26 @@ typedef struct tess_glu_grad_args {
     tess_dtype dtype;
 } tess_glu_grad_args;
 
+/* y[i] = g sigmoid(alpha g) (u + 1), with g = min(x[2i], limit) and u = x[2i+1] clamped to [-limit, limit]. */
+typedef struct tess_clamped_glu_args {
+    const void *x; /* (T, C) pairs of gate and up */
+    void *y;       /* (T, C/2) */
+    int64_t T, C;
+    float alpha, limit;
+    tess_dtype dtype;
+} tess_clamped_glu_args;
+
+/* Gradients of the same call; a number beyond the limit has none. */
+typedef struct tess_clamped_glu_grad_args {
+    const void *x;  /* (T, C) */
+    const void *dy; /* (T, C/2) */
+    void *dx;       /* (T, C); may be x */
+    void *y;        /* (T, C/2) the result of the call again */
+    int64_t T, C;
+    float alpha, limit;
+    tess_dtype dtype;
+} tess_clamped_glu_grad_args;
+
 /* y = act(x); in place is allowed. */
 typedef struct tess_act_args {
     const void *x; /* (n) */
@@ -616,6 +636,13 @@ typedef struct tess_row_sumsq_args {
          READS(dy, MATRIX(T, F), OWN), WRITES(dgate, MATRIX(T, F), OWN, .stride = AT(dstride)),                        \
          WRITES(dup, MATRIX(T, F), OWN, .stride = AT(dstride))),                                                       \
         (.T = 1, .F = 203), DTYPE(dtype), ITEMS(T), .flops = 17)                                                       \
+    ROW(clamped_glu_forward, tess_clamped_glu_args, VEC,                                                               \
+        (READS(x, MATRIX(T, C), OWN), WRITES(y, .rows = BY(AT(T)), .columns = HALF_OF(C), OWN)),                       \
+        (.T = 1, .C = 406, .alpha = 1.702f, .limit = 0.7f), DTYPE(dtype), ITEMS(T), .flops = 7)                        \
+    ROW(clamped_glu_backward, tess_clamped_glu_grad_args, VEC,                                                         \
+        (READS(x, MATRIX(T, C), OWN), READS(dy, .rows = BY(AT(T)), .columns = HALF_OF(C), OWN),                        \
+         WRITES(dx, MATRIX(T, C), OWN), WRITES(y, .rows = BY(AT(T)), .columns = HALF_OF(C), OWN)),                     \
+        (.T = 1, .C = 406, .alpha = 1.702f, .limit = 0.7f), DTYPE(dtype), ITEMS(T), .flops = 11)                       \
     ROW(act_forward, tess_act_args, VEC, (READS(x, EACH(n), OWN), WRITES(y, EACH(n), OWN)),                            \
         (.n = 203, .act = TESS_ACT_GELU_TANH), DTYPE(dtype), ITEMS(n), .flops = 11)                                    \
     ROW(act_backward, tess_act_grad_args, VEC,                                                                         \

@@ -22,6 +22,7 @@ typedef struct tess_linear {
     bool joined;         /* the views of the matrix are computed as one product */
     int64_t ld;          /* elements between stored rows */
     int64_t offset;      /* first element of the view in the weight: that of its first output */
+    int64_t first;       /* the first output's place in the bias */
     bool in_out;         /* true: stored (in, out), as in Conv1D; false: (out, in) */
     int64_t out_stride;  /* elements between rows of y and dy; 0: n_out */
     /* Lengths of the leaves in the tree of sums over all inputs (forward) and over all outputs (the input's

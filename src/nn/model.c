@@ -282,7 +282,7 @@ double tess_model_unit_flops_per_token(const tess_model *model, int unit, int64_
     const tess_block *block = &model->blocks[unit];
     double n = 0;
     for (int i = block->first; i < block->first + block->n_params; i++)
-        if (block->layer >= 0 && model->params[i].shape.n_dims == 2)
+        if (block->layer >= 0 && model->params[i].shape.n_dims >= 2 && model->params[i].decay)
             n += (model->params[i].frozen ? 4.0 : 6.0) * (1 - (double)model->params[i].idle) *
                  (double)tess_shape_count(&model->params[i].shape);
     for (int i = 0; i < block->n_parts; i++)

@@ -31,7 +31,8 @@ typedef enum tess_family {
     TESS_FAMILY_EXAONE4,
     TESS_FAMILY_COHERE2,
     TESS_FAMILY_OLMOE,
-    TESS_FAMILY_QWEN2_MOE
+    TESS_FAMILY_QWEN2_MOE,
+    TESS_FAMILY_GPT_OSS
 } tess_family;
 
 typedef enum tess_rope_kind {

@@ -23,10 +23,11 @@ static tess_status refuse_unsupported(const json_t *json, const char *what, cons
                    (long long)n, row->model_type);
     }
     const json_t *quantized = json_object_get(json, "quantization_config");
+    const char *method = json_string_value(json_object_get(quantized, "quant_method"));
     TESS_CHECK(
         quantized == NULL || json_is_null(quantized), TESS_E_UNSUPPORTED,
-        "%s: quantization_config is set: quantized weights are not supported; use the model's unquantized version",
-        what);
+        "%s: quantization_config is set (%s): quantized weights are not supported; use the model's unquantized version",
+        what, method != NULL ? method : "no quant_method");
     return TESS_OK;
 }
 

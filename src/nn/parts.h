@@ -19,6 +19,7 @@ typedef struct tess_parts_config {
         int64_t n, top_k, size; /* experts of a layer (0: there are none), experts of a token, channels of an expert */
         int64_t shared;         /* channels of an expert that all tokens share; 0: there is none */
         bool normalize;         /* the weights of a token's experts add up to 1 */
+        double alpha, limit;    /* constants of a clamped activation (tess_clamped_glu_args); 0: it is not clamped */
         bool balances;          /* training adds the auxiliary losses */
         double balance, z;      /* their factors */
         double noise;           /* noise of routers: 0, there is none */

@@ -15,6 +15,12 @@ cat >qwen.json <<JSON
  "shared_expert_intermediate_size": 17,
  "initializer_range": 0.2}
 JSON
+cat >oss.json <<JSON
+{"model_type": "gpt_oss", "vocab_size": 301, "hidden_size": 42, "intermediate_size": 29, "num_hidden_layers": 4,
+ "num_attention_heads": 3, "num_key_value_heads": 1, "head_dim": 14, "max_position_embeddings": 64, "sliding_window": 9,
+ "num_local_experts": 5, "num_experts_per_tok": 2, "swiglu_limit": 0.5, "initializer_range": 0.2,
+ "rope_parameters": {"rope_type": "default", "rope_theta": 1000}}
+JSON
 make_config run.yaml
 same="the same bits: this layout gives what one rank gives"
 one=training.threads=1 tp=parallelism.tensor_parallel_degree pp=parallelism.pipeline_parallel_degree
@@ -33,6 +39,7 @@ verify 2 $pp=2 parallelism.pipeline_parallel_schedule=zb_h1 activation_checkpoin
     activation_checkpoint.recompute=feed_forward
 verify 3 model.config=qwen.json $pp=3
 verify 4 model.config=qwen.json $tp=2 $float32
+verify 4 model.config=oss.json $tp=2 $pp=2 parallelism.pipeline_parallel_schedule=zb_h1
 verify 2 optimizer.name=muon
 verify 2 job.device=far
 verify 2 training.fp8=true

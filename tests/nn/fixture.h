@@ -14,7 +14,7 @@ static const char *const fixture_names[] = {
     "phi3",      "phi4",         "olmo2",        "olmo3",         "starcoder2",
     "stablelm",  "granite",      "gemma",        "gemma3",        "glm",
     "glm4",      "exaone4",      "gemma2",       "cohere2",       "stablelm_parallel",
-    "mixtral",   "qwen3_moe",    "olmoe",        "qwen2_moe"};
+    "mixtral",   "qwen3_moe",    "olmoe",        "qwen2_moe",     "gpt_oss"};
 enum { N_FIXTURES = sizeof(fixture_names) / sizeof(fixture_names[0]) };
 
 static const char *const kernel_levels[] = {"ref", "avx2", "avx512", "avx512_bf16", "amx"};
@@ -47,7 +47,7 @@ static inline void fixture_weight(const tess_param *param, float *dst)
         h = (h ^ (unsigned char)*c) * 0x100000001b3u;
     int64_t n = tess_shape_count(&param->shape);
     size_t length = strlen(param->name);
-    bool matrix = param->shape.n_dims == 2, weight = length > 7 && strcmp(param->name + length - 7, ".weight") == 0;
+    bool matrix = param->shape.n_dims >= 2, weight = length > 7 && strcmp(param->name + length - 7, ".weight") == 0;
     for (int64_t i = 0; i < n; i++) {
         uint64_t z = h + (uint64_t)(i + 1) * 0x9e3779b97f4a7c15u;
         z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;

@@ -94,14 +94,14 @@ static inline size_t count_of(const tess_param *param)
 static inline void take_slice(const tess_points *points, const tess_param *param, const float *whole, float *mine)
 {
     const tess_param_slice *s = &param->slice;
-    int64_t columns = param->shape.n_dims == 2 ? param->shape.dim[1] : 1, begin, size;
-    int64_t all = s->whole.n_dims == 2 ? s->whole.dim[1] : 1;
+    int64_t inner = 1, begin, size; /* elements after the cut dimension */
+    for (int d = s->dim + 1; d < s->whole.n_dims; d++)
+        inner *= s->whole.dim[d];
     tess_cut_range((tess_cut){s->whole.dim[s->dim], s->unit}, points->degree, points->rank, &begin, &size);
     EXPECT_INT(param->shape.dim[s->dim], size);
     for (int64_t i = 0; i < (int64_t)count_of(param); i++) {
-        int64_t at[2] = {i / columns, i % columns};
-        at[s->dim] += begin;
-        mine[i] = whole[at[0] * all + at[1]];
+        const int64_t outer = i / (size * inner);
+        mine[i] = whole[(outer * s->whole.dim[s->dim] + begin) * inner + i % (size * inner)];
     }
 }
 

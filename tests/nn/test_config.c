@@ -254,7 +254,7 @@ static void absent_keys_are_those_of_the_family(void)
         {"glm4", "FFFFFF", 1e4, 0, 0.5, false},       {"exaone4", "WWWfWW", 1e4, 0, 0, false},
         {"cohere2", "WWWfWW", 1e4, 0, 0, true},       {"mixtral", "FFFFFF", 1e6, 0, 0, false},
         {"qwen3_moe", "FFFFFF", 1e4, 0, 0, false},    {"olmoe", "FFFFFF", 1e4, 0, 0, false},
-        {"qwen2_moe", "FFFFFF", 1e4, 0, 0, false},
+        {"qwen2_moe", "FFFFFF", 1e4, 0, 0, false},    {"gpt_oss", "WFWFWF", 1.5e5, 0, 0, false},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char text[512], layers[7] = {0};

@@ -124,3 +124,63 @@ tess_status VEC_NAME(act_backward)(tess_stream *s, const tess_act_grad_args *c)
     tess_threads_run(s->threads, act_loop, &a, c->n, tess_loop_grain(0));
     return TESS_OK;
 }
+
+/* ---- Pairs of gate and up, next to each other ---- */
+typedef struct pairs {
+    const void *x, *dy; /* dy is NULL in the forward pass */
+    void *dx, *y;
+    int64_t F;
+    float alpha, limit;
+    tess_dtype dtype;
+} pairs;
+
+/* Computes n pairs from pair i on, 0 < n <= 16. bf16 loads already separate even and odd elements. */
+TESS_INLINE void pairs_part(const pairs *a, int64_t i, int64_t n, tess_dtype dtype)
+{
+    pair x = p_get(a->x, 2 * i, 2 * n, dtype);
+    if (dtype == TESS_F32)
+        v_split(x.a, x.b, &x.a, &x.b);
+    if (a->dy == NULL) {
+        v_put(a->y, i, v_clamped_glu(x.a, x.b, a->alpha, a->limit), n, dtype);
+        return;
+    }
+    const vec d = v_get(a->dy, i, n, dtype);
+    v_put(a->y, i, v_clamped_glu_with_slopes(&x.a, &x.b, a->alpha, a->limit), n, dtype);
+    x = (pair){v_mul(d, x.a), v_mul(d, x.b)};
+    if (dtype == TESS_F32)
+        v_join(x.a, x.b, &x.a, &x.b);
+    p_put(a->dx, 2 * i, x, 2 * n, dtype);
+}
+
+TESS_INLINE void pairs_rows(const pairs *a, int64_t begin, int64_t end, tess_dtype dtype)
+{
+    const pairs copy = *a;
+    for (int64_t i = begin; i < end; i += 16)
+        pairs_part(&copy, i, end - i < 16 ? end - i : 16, dtype);
+}
+
+static void pairs_loop(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
+{
+    const pairs *a = context;
+    for (int64_t t = begin; t < end; t++)
+        if (a->dtype == TESS_F32)
+            pairs_rows(a, t * a->F, (t + 1) * a->F, TESS_F32);
+        else
+            pairs_rows(a, t * a->F, (t + 1) * a->F, TESS_BF16);
+}
+
+tess_status VEC_NAME(clamped_glu_forward)(tess_stream *s, const tess_clamped_glu_args *c)
+{
+    TESS_TRY(tess_check_dtype("clamped glu", c->dtype));
+    pairs a = {.x = c->x, .y = c->y, .F = c->C / 2, .alpha = c->alpha, .limit = c->limit, .dtype = c->dtype};
+    tess_threads_run(s->threads, pairs_loop, &a, c->T, tess_loop_grain(c->C));
+    return TESS_OK;
+}
+
+tess_status VEC_NAME(clamped_glu_backward)(tess_stream *s, const tess_clamped_glu_grad_args *c)
+{
+    TESS_TRY(tess_check_dtype("clamped glu backward", c->dtype));
+    pairs a = {c->x, c->dy, c->dx, c->y, c->C / 2, c->alpha, c->limit, c->dtype};
+    tess_threads_run(s->threads, pairs_loop, &a, c->T, tess_loop_grain(c->C));
+    return TESS_OK;
+}

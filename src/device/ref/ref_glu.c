@@ -30,6 +30,29 @@ tess_status tess_ref_glu_backward(TESS_UNUSED tess_stream *s, const tess_glu_gra
     return TESS_OK;
 }
 
+tess_status tess_ref_clamped_glu_forward(TESS_UNUSED tess_stream *s, const tess_clamped_glu_args *a)
+{
+    TESS_TRY(tess_check_dtype("clamped glu", a->dtype));
+    for (int64_t i = 0; i < a->T * (a->C / 2); i++) {
+        float gate = ref_get(a->x, 2 * i, a->dtype), up = ref_get(a->x, 2 * i + 1, a->dtype);
+        ref_put(a->y, i, v_clamped_glu(gate, up, a->alpha, a->limit), a->dtype);
+    }
+    return TESS_OK;
+}
+
+tess_status tess_ref_clamped_glu_backward(TESS_UNUSED tess_stream *s, const tess_clamped_glu_grad_args *a)
+{
+    TESS_TRY(tess_check_dtype("clamped glu backward", a->dtype));
+    for (int64_t i = 0; i < a->T * (a->C / 2); i++) {
+        float gate = ref_get(a->x, 2 * i, a->dtype), up = ref_get(a->x, 2 * i + 1, a->dtype);
+        float d = ref_get(a->dy, i, a->dtype);
+        ref_put(a->y, i, v_clamped_glu_with_slopes(&gate, &up, a->alpha, a->limit), a->dtype);
+        ref_put(a->dx, 2 * i, d * gate, a->dtype);
+        ref_put(a->dx, 2 * i + 1, d * up, a->dtype);
+    }
+    return TESS_OK;
+}
+
 tess_status tess_ref_act_forward(TESS_UNUSED tess_stream *s, const tess_act_args *a)
 {
     TESS_TRY(tess_check_dtype("activation", a->dtype));

@@ -24,6 +24,17 @@ static projections projections_of(const tess_layer_call *c)
     return maps;
 }
 
+static bool shares_key_heads(const tess_layer_call *c)
+{
+    return c->points->degree > 1 && tess_shares_key_heads(c->own);
+}
+
+/* How the ranks that share the layer cut the heads of a projection. */
+static tess_cut heads_of(const tess_attention_params *p, const tess_linear *map)
+{
+    return (tess_cut){map->out.size / p->head_size, map->out.unit / p->head_size};
+}
+
 tess_status tess_qkv_forward(const tess_layer_call *c, const void *y, const tess_attention_tensors *t)
 {
     projections maps = projections_of(c);
@@ -50,7 +61,19 @@ bool tess_qkv_trains(const tess_layer_call *c)
 {
     const tess_attention_params *p = c->own;
     return tess_linear_trains(c, &p->q) || tess_linear_trains(c, &p->k) || tess_linear_trains(c, &p->v) ||
-           tess_norm_trains(c, &p->q_norm) || tess_norm_trains(c, &p->k_norm);
+           tess_norm_trains(c, &p->q_norm) || tess_norm_trains(c, &p->k_norm) || tess_wants(c, p->sinks);
+}
+
+tess_status tess_sinks_backward(const tess_layer_call *c, const tess_attention_tensors *t)
+{
+    const tess_attention_params *p = c->own;
+    int64_t begin = 0, n;
+    if (!tess_wants(c, p->sinks))
+        return TESS_OK;
+    tess_own_range(c, heads_of(p, &p->q), &begin, &n);
+    return c->kernels->copy(c->stream, &(tess_copy_args){.to = c->dw[p->sinks],
+                                                         .from = t->dsinks + (shares_key_heads(c) ? begin : 0),
+                                                         .bytes = n * (int64_t)sizeof(float)});
 }
 
 /* ---- Norms and rotation of heads ---- */
@@ -82,12 +105,6 @@ static tess_status rotate(const tess_layer_call *c, void *q, void *k, bool inver
     return rotate_heads(c, p->k_rope, p->n_kv_heads, stride.kv, k, inverse);
 }
 
-/* How the ranks that share the layer cut the heads of a projection. */
-static tess_cut heads_of(const tess_attention_params *p, const tess_linear *map)
-{
-    return (tess_cut){map->out.size / p->head_size, map->out.unit / p->head_size};
-}
-
 tess_status tess_heads_forward(const tess_layer_call *c, const tess_attention_tensors *t)
 {
     const tess_attention_params *p = c->own;
@@ -110,11 +127,6 @@ tess_status tess_heads_backward(const tess_layer_call *c, const tess_attention_t
 }
 
 /* ---- Attention ---- */
-static bool shares_key_heads(const tess_layer_call *c)
-{
-    return c->points->degree > 1 && tess_shares_key_heads(c->own);
-}
-
 static tess_attention describe(const tess_layer_call *c, const tess_attention_tensors *t)
 {
     const tess_attention_params *p = c->own;
@@ -129,6 +141,7 @@ static tess_attention describe(const tess_layer_call *c, const tess_attention_te
         .window = p->window,
         .scale = p->scale,
         .soft_cap = p->soft_cap,
+        .sinks = p->sinks >= 0 ? c->w[p->sinks] : NULL,
         .q = t->q,
         .out = t->out,
         .q_stride = stride.q,
@@ -169,6 +182,7 @@ tess_status tess_attention_backward(const tess_layer_call *c, const tess_attenti
                                       .dq = t->dq,
                                       .dk = t->dk,
                                       .dv = t->dv,
+                                      .dsinks = p->sinks >= 0 ? t->dsinks : NULL,
                                       .dout_stride = p->n_heads * p->head_size,
                                       .dq_stride = stride.q,
                                       .dk_stride = stride.kv,

@@ -106,7 +106,7 @@ static tess_status combine(const tess_layer_call *c, const tess_experts_tensors 
 typedef struct expert_rows {
     tess_layer_call call;
     const tess_expert *expert;
-    void *x, *gate, *up, *act, *out;
+    void *x, *gate, *up, *dact, *act, *out;
 } expert_rows;
 
 /* Every rank that shares the layer has all rows of an expert, whatever its rows of the stream. */
@@ -117,8 +117,9 @@ static expert_rows rows_of(const tess_layer_call *c, const tess_experts_tensors 
     expert_rows r = {*c,
                      &p->experts[e],
                      tess_at(c, w->x, begin * C),
-                     tess_at(c, w->gate, begin * F),
-                     tess_at(c, w->up, begin * F),
+                     tess_at(c, w->gate, begin * (p->joined ? 2 * F : F)),
+                     p->joined ? NULL : tess_at(c, w->up, begin * F),
+                     p->joined && w->dact != NULL ? tess_at(c, w->dact, begin * F) : NULL,
                      tess_at(c, w->act, begin * F),
                      tess_at(c, w->out, begin * C)};
     r.call.T = ends[e] - begin;
@@ -143,6 +144,38 @@ static tess_status down_forward(const expert_rows *r)
     return tess_linear_forward(&r->call, &r->expert->down, r->act, r->out);
 }
 
+/* act (N, F) of all experts, if gate and up are one map. */
+static tess_status clamped_forward(const tess_layer_call *c, const tess_experts_tensors *w)
+{
+    const tess_experts_params *p = c->own;
+    return c->kernels->clamped_glu_forward(c->stream, &(tess_clamped_glu_args){.x = w->gate,
+                                                                               .y = w->act,
+                                                                               .T = c->T * p->top_k,
+                                                                               .C = 2 * p->size,
+                                                                               .alpha = p->alpha,
+                                                                               .limit = p->limit,
+                                                                               .dtype = c->dtype});
+}
+
+static tess_status dact_backward(const expert_rows *r)
+{
+    return tess_linear_backward_input(&r->call, &r->expert->down, r->out, r->dact);
+}
+
+static tess_status clamped_backward(const tess_layer_call *c, const tess_experts_tensors *w)
+{
+    const tess_experts_params *p = c->own;
+    return c->kernels->clamped_glu_backward(c->stream, &(tess_clamped_glu_grad_args){.x = w->gate,
+                                                                                     .dy = w->dact,
+                                                                                     .dx = w->gate,
+                                                                                     .y = w->act,
+                                                                                     .T = c->T * p->top_k,
+                                                                                     .C = 2 * p->size,
+                                                                                     .alpha = p->alpha,
+                                                                                     .limit = p->limit,
+                                                                                     .dtype = c->dtype});
+}
+
 /* The same lines backwards; `out` holds its gradient, and x becomes one. */
 static tess_status act_backward(const expert_rows *r)
 {
@@ -153,13 +186,13 @@ static tess_status params_backward(const expert_rows *r)
 {
     TESS_TRY(tess_linear_backward_params(&r->call, &r->expert->down, r->act, r->out));
     TESS_TRY(tess_linear_backward_params(&r->call, &r->expert->gate, r->x, r->gate));
-    return tess_linear_backward_params(&r->call, &r->expert->up, r->x, r->up);
+    return r->up != NULL ? tess_linear_backward_params(&r->call, &r->expert->up, r->x, r->up) : TESS_OK;
 }
 
 static tess_status inputs_backward(const expert_rows *r)
 {
     const tess_linear_grad terms[] = {{&r->expert->gate, r->gate}, {&r->expert->up, r->up}};
-    return tess_linear_backward_inputs(&r->call, terms, 2, r->call.fusing, r->x);
+    return tess_linear_backward_inputs(&r->call, terms, r->up != NULL ? 2 : 1, r->call.fusing, r->x);
 }
 
 /* Does a step for every expert, as one group of products where they read only stored values of this rank. An expert
@@ -187,7 +220,8 @@ static bool reads_input(const tess_layer_call *c)
     const tess_experts_params *p = c->own;
     bool reads = tess_wants(c, p->router.weight);
     for (int64_t e = 0; e < p->n_experts && !reads; e++)
-        reads = tess_linear_reads_input(c, &p->experts[e].gate) || tess_linear_reads_input(c, &p->experts[e].up);
+        reads = tess_linear_reads_input(c, &p->experts[e].gate) ||
+                (!p->joined && tess_linear_reads_input(c, &p->experts[e].up));
     return reads;
 }
 
@@ -212,7 +246,7 @@ static tess_status experts_forward(const tess_layer_call *c, const tess_tensors 
     TESS_TRY(fetch_ends(c, w, ends));
     TESS_TRY(sort_inputs(c, y, w));
     TESS_TRY(each_expert(c, w, ends, gate_forward));
-    TESS_TRY(each_expert(c, w, ends, up_forward));
+    TESS_TRY(p->joined ? clamped_forward(c, w) : each_expert(c, w, ends, up_forward));
     TESS_TRY(each_expert(c, w, ends, down_forward));
     if (again)
         return TESS_OK;
@@ -327,7 +361,9 @@ static tess_status experts_backward(const tess_layer_call *c, const tess_tensors
         TESS_TRY(sort_inputs(c, y, w));
     }
     if (inputs)
-        TESS_TRY(each_expert(c, w, ends, act_backward));
+        TESS_TRY(each_expert(c, w, ends, p->joined ? dact_backward : act_backward));
+    if (inputs && p->joined)
+        TESS_TRY(clamped_backward(c, w));
     TESS_TRY(each_expert(c, w, ends, params_backward));
     if (inputs)
         TESS_TRY(each_expert(c, w, ends, inputs_backward));
@@ -354,7 +390,7 @@ static tess_status experts_backward(const tess_layer_call *c, const tess_tensors
 
 /* ---- Tables ---- */
 /* clang-format off */
-enum { E = TESS_OWN_DIMS, K, ENDS, KF, KC, Z, SUMS };
+enum { E = TESS_OWN_DIMS, K, ENDS, KF, KC, Z, SUMS, GATES, UPS, DACT };
 enum {
     RESIDUAL = TESS_GROUP_RESIDUAL, FEED = TESS_GROUP_FEED_FORWARD, SAVED = TESS_TENSOR_SAVED,
     RESULT = SAVED | TESS_TENSOR_FORWARD, CHANGED = RESULT | TESS_TENSOR_OVERWRITTEN,
@@ -372,8 +408,9 @@ static const tess_tensor_row tensors[] = {
     {AT(token),      TESS_DIM_T,   K,             true,  RESULT,          FEED},
     {AT(gates),      TESS_DIM_T,   K,             true,  CHANGED,         FEED},
     {AT(ends),       TESS_DIM_ONE, ENDS,          true,  RESULT,          FEED},
-    {AT(gate),       TESS_DIM_T,   KF,            false, CHANGED,         FEED},
-    {AT(up),         TESS_DIM_T,   KF,            false, CHANGED,         FEED},
+    {AT(gate),       TESS_DIM_T,   GATES,         false, CHANGED,         FEED},
+    {AT(up),         TESS_DIM_T,   UPS,           false, CHANGED,         FEED},
+    {AT(dact),       TESS_DIM_T,   DACT,          false, BACKWARD,        0},
     {AT(out),        TESS_DIM_T,   KC,            false, CHANGED,         FEED},
     {AT(x),          TESS_DIM_T,   KC,            false, WORK,            0},
     {AT(act),        TESS_DIM_T,   KF,            false, WORK | LEFT,     0},
@@ -390,6 +427,9 @@ static void sizes(TESS_UNUSED const tess_model *model, const void *own, int64_t 
     size[K] = p->top_k;
     size[ENDS] = p->n_experts + 1;
     size[KF] = p->top_k * p->size;
+    size[GATES] = (p->joined ? 2 : 1) * size[KF];
+    size[UPS] = p->joined ? -1 : size[KF];
+    size[DACT] = p->joined ? size[KF] : -1;
     size[KC] = p->top_k * size[TESS_DIM_C];
     size[Z] = p->z > 0 ? 1 : -1;
     size[SUMS] = p->z > 0 || p->balance > 0 ? p->n_experts + 2 : -1;
@@ -398,10 +438,11 @@ static void sizes(TESS_UNUSED const tess_model *model, const void *own, int64_t 
 static const tess_linear *map(const void *own, int i)
 {
     const tess_experts_params *p = own;
-    if (i >= 3 * p->n_experts)
+    const int each = p->joined ? 2 : 3;
+    if (i >= each * p->n_experts)
         return NULL;
-    const tess_expert *x = &p->experts[i / 3];
-    return i % 3 == 0 ? &x->gate : i % 3 == 1 ? &x->up : &x->down;
+    const tess_expert *x = &p->experts[i / each];
+    return i % each == 0 ? &x->gate : i % each == each - 1 ? &x->down : &x->up;
 }
 
 static int64_t larger(int64_t a, int64_t b)

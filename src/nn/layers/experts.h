@@ -5,7 +5,8 @@
 #include "nn/layers/block_part.h"
 #include "nn/layers/transformer_layer.h"
 
-/* One expert is a gated feed-forward: down(act(gate) * up). */
+/* One expert is a gated feed-forward: down(act(gate) * up). If gate and up are one map, `gate` has pairs of both, there
+ * is no `up`, and the activation is clamped (tess_clamped_glu_args). */
 typedef struct tess_expert {
     tess_linear gate, up, down;
 } tess_expert;
@@ -15,6 +16,8 @@ typedef struct tess_experts_params {
     int64_t n_experts, top_k;
     bool normalize;        /* the weights of a token's experts add up to 1 */
     double balance, z;     /* factors of the auxiliary losses; 0: none */
+    bool joined;           /* gate and up are one map */
+    float alpha, limit;    /* constants of the clamped activation */
     bool lends_norm;       /* a shared expert reads the norm's output, too; its din is the gradient of that */
     tess_norm norm;        /* the norm before router and experts */
     tess_linear router;    /* (E, C), whole on every rank */
@@ -34,7 +37,8 @@ typedef struct tess_experts_tensors {
     float *gates;          /* (N) the weight of each sorted row; in backward its gradient */
     int32_t *ends;         /* (E + 1) the end of each expert's rows, and the first token with a NaN, or -1 */
     void *x;               /* (N, C) inputs of experts; in backward also their gradients */
-    void *gate, *up;       /* (N, F) */
+    void *gate, *up;       /* (N, F); joined: gate is (N, 2F), and up NULL */
+    void *dact;            /* (N, F), only if joined */
     void *act;             /* (N, F) */
     void *out;             /* (N, C) outputs of experts; backward replaces them by their gradients */
     void *dlogits;         /* (T, E) */

@@ -169,12 +169,6 @@ tess_status tess_linear_backward_params(const tess_layer_call *call, const tess_
 /* dx = dy W^T. */
 tess_status tess_linear_backward_input(const tess_layer_call *call, const tess_linear *linear, const void *dy,
                                        void *dx);
-/* The first output of a view: its place in the bias. */
-static inline int64_t tess_linear_first(const tess_linear *linear)
-{
-    return linear->in_out || linear->offset == 0 ? linear->offset : linear->offset / linear->ld;
-}
-
 /* Elements between rows of y and dy. */
 static inline int64_t tess_linear_row(const tess_linear *linear)
 {

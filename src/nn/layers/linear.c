@@ -95,7 +95,7 @@ static tess_status product(const tess_layer_call *call, const tess_linear *linea
         .ldb = b.ld,
         .c = y,
         .ldc = tess_linear_row(linear),
-        .bias = linear->bias >= 0 ? tess_at(call, call->w[linear->bias], tess_linear_first(linear)) : NULL,
+        .bias = linear->bias >= 0 ? tess_at(call, call->w[linear->bias], linear->first) : NULL,
         .trans_b = !linear->in_out,
         .ab_dtype = call->dtype,
         .c_dtype = y_dtype,
@@ -163,13 +163,13 @@ tess_status tess_linear_own_backward_params(const tess_layer_call *call, const t
                                             const void *dy, bool accumulate)
 {
     if (tess_wants(call, linear->bias))
-        TESS_TRY(call->kernels->column_sum(
-            call->stream, &(tess_column_sum_args){.dy = dy,
-                                                  .stride = tess_linear_row(linear),
-                                                  .db = call->dw[linear->bias] + tess_linear_first(linear),
-                                                  .T = call->T,
-                                                  .C = linear->n_out,
-                                                  .dtype = call->dtype}));
+        TESS_TRY(call->kernels->column_sum(call->stream,
+                                           &(tess_column_sum_args){.dy = dy,
+                                                                   .stride = tess_linear_row(linear),
+                                                                   .db = call->dw[linear->bias] + linear->first,
+                                                                   .T = call->T,
+                                                                   .C = linear->n_out,
+                                                                   .dtype = call->dtype}));
     if (!tess_wants(call, linear->weight))
         return TESS_OK;
     factor input, gradient;

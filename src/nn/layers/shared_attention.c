@@ -26,7 +26,7 @@ static heads heads_of(const tess_layer_call *c)
 
 /* Arrays of all heads, in work space: (T, H, D) and (T, G, D). */
 typedef struct whole_heads {
-    void *k, *v, *q, *out, *dout, *dq, *dk, *dv;
+    void *k, *v, *q, *out, *dout, *dq, *dk, *dv, *sinks;
 } whole_heads;
 
 static whole_heads place_whole(const tess_layer_call *c, const heads *h)
@@ -36,6 +36,7 @@ static whole_heads place_whole(const tess_layer_call *c, const heads *h)
     void **const order[] = {&all.k, &all.v, &all.dk, &all.dv, &all.q, &all.out, &all.dout, &all.dq};
     for (int i = 0; i < 8; i++)
         *order[i] = tess_at(c, c->split.operands, i < 4 ? i * keys : 4 * keys + (i - 4) * queries);
+    all.sinks = tess_at(c, c->split.operands, 4 * (keys + queries));
     return all;
 }
 
@@ -85,7 +86,9 @@ static tess_status attend(const tess_layer_call *c, const tess_attention_tensors
     a->n_heads = end - begin;
     a->n_kv_heads = 1;
     a->q = tess_at(c, t->q, own * h->D);
-    a->q_stride = tess_head_strides_of(c->own).q;
+    const tess_attention_params *p = c->own;
+    a->sinks = p->sinks >= 0 ? tess_at(c, c->w[p->sinks], own) : NULL;
+    a->q_stride = tess_head_strides_of(p).q;
     a->out = tess_at(c, t->out, own * h->D);
     a->out_stride = h->n * h->D;
     a->lse = apart ? c->split.rstd : t->lse;
@@ -136,6 +139,9 @@ tess_status tess_shared_attention_backward(const tess_layer_call *c, const tess_
     TESS_TRY(gather(c, "outputs", p->q.out, element, t->out, own, all.out));
     TESS_TRY(gather(c, "gradient", p->q.out, element, t->dout, own, all.dout));
     TESS_TRY(gather(c, "sums", (tess_cut){h.H, 1}, sizeof(float), t->lse, h.n, c->split.rstd));
+    if (p->sinks >= 0)
+        TESS_TRY(tess_meet(c, "sinks", element, (tess_matrix_box){{1, 0}, {h.H, 1}, c->w[p->sinks], h.n},
+                           (tess_matrix_box){{1, 0}, {h.H, 0}, all.sinks, h.H}));
     tess_attention_sequences(c, all.k, all.v, h.G * h.D, 0, c->seqs);
     tess_attention_grad grad = {.forward = describe(c, &h),
                                 .dout = all.dout,
@@ -151,6 +157,8 @@ tess_status tess_shared_attention_backward(const tess_layer_call *c, const tess_
                                 .head_end = h.first + h.n,
                                 .key_begin = first,
                                 .key_end = first + n};
+    grad.forward.sinks = p->sinks >= 0 ? all.sinks : NULL;
+    grad.dsinks = p->sinks >= 0 ? t->dsinks : NULL;
     grad.forward.q = all.q;
     grad.forward.out = all.out;
     grad.forward.lse = c->split.rstd;

@@ -149,7 +149,8 @@ static tess_status split_product(const tess_layer_call *c, split_term *terms, in
 tess_status tess_split_forward(const tess_layer_call *c, const tess_linear *linear, const void *x, void *y)
 {
     split_term term = {.linear = linear, .forward = true, .x = x};
-    return split_product(c, &term, 1, linear->n_out, linear->bias >= 0 ? c->w[linear->bias] : NULL, NULL, y);
+    const void *bias = linear->bias >= 0 ? tess_at(c, c->w[linear->bias], linear->first) : NULL;
+    return split_product(c, &term, 1, linear->n_out, bias, NULL, y);
 }
 
 tess_status tess_split_backward_inputs(const tess_layer_call *c, const tess_linear_grad *grads, int n, void *fusing,
@@ -166,7 +167,7 @@ tess_status tess_split_gather_params(const tess_layer_call *c, const tess_linear
     const int64_t row = l->in_out ? 1 : l->n_in; /* elements of the matrix for each output, in a row of it */
     const tess_cut part = {l->out.size * row, l->out.unit * row};
     if (tess_wants(c, l->bias))
-        TESS_TRY(tess_split_gather_gradient(c, l->out, c->dw[l->bias] + tess_linear_first(l), 1, l->out.size));
+        TESS_TRY(tess_split_gather_gradient(c, l->out, c->dw[l->bias] + l->first, 1, l->out.size));
     if (!tess_wants(c, l->weight))
         return TESS_OK;
     return tess_split_gather_gradient(c, part, c->dw[l->weight] + l->offset, l->in_out ? l->n_in : 1,

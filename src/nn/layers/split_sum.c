@@ -83,7 +83,7 @@ tess_status tess_sum_forward(const tess_layer_call *c, const tess_linear *linear
     tess_linear own = *linear;
     own.bias = -1;
     TESS_TRY(tess_linear_own_forward(c, &own, x, c->split.partial, TESS_F32));
-    return add_up(c, linear->in, linear->bias >= 0 ? c->w[linear->bias] : NULL, y);
+    return add_up(c, linear->in, linear->bias >= 0 ? tess_at(c, c->w[linear->bias], linear->first) : NULL, y);
 }
 
 tess_status tess_sum_backward_inputs(const tess_layer_call *c, const tess_linear_grad *grads, int n, void *fusing,

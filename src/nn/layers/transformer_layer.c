@@ -240,6 +240,7 @@ static tess_status attention_backward(const tess_layer_call *c, const tess_tenso
     if (inputs)
         TESS_TRY(tess_attention_backward(c, w));
     TESS_TRY(tess_heads_backward(c, w, inputs));
+    TESS_TRY(tess_sinks_backward(c, w));
 
     /* dWq, dWk, dWv = y^T dq, y^T dk, y^T dv;  dy = dq Wq^T + dk Wk^T + dv Wv^T */
     TESS_TRY(tess_qkv_backward(c, y, w, inputs && want_dy ? t->dy : NULL));
@@ -263,7 +264,7 @@ static tess_status attention_backward(const tess_layer_call *c, const tess_tenso
 
 /* ---- Tensors ---- */
 /* Q_ROW, K_ROW: without norms of q and k, q, k and v are parts of one row, and the others have no memory. */
-enum { Q = TESS_OWN_DIMS, H, Q_ROW, K_ROW, NORMED_Q, NORMED_K, NORMED_H, NORMED_G, RAW, RAW_ONE };
+enum { Q = TESS_OWN_DIMS, H, Q_ROW, K_ROW, NORMED_Q, NORMED_K, NORMED_H, NORMED_G, RAW, RAW_ONE, SINKS };
 
 /* The sizes of what a norm at the branch's end needs. */
 static void end_sizes(const tess_branch_end *end, int64_t sizes[TESS_N_DIMS], int raw, int one)
@@ -285,6 +286,7 @@ static void attention_sizes(TESS_UNUSED const tess_model *model, const void *own
     sizes[K_ROW] = sizes[NORMED_K] = normed ? k : -1;
     sizes[NORMED_H] = !normed ? -1 : p->wide_norms ? 1 : p->n_heads;
     sizes[NORMED_G] = !normed ? -1 : p->wide_norms ? 1 : p->n_kv_heads;
+    sizes[SINKS] = p->sinks >= 0 ? p->q.out.size / p->head_size : -1;
     end_sizes(&p->end, sizes, RAW, RAW_ONE);
 }
 
@@ -330,6 +332,7 @@ static const tess_tensor_row attention_tensors[] = {
     {AT(dq),         TESS_DIM_T, Q_ROW,         false, BACKWARD | LEFT, 0},
     {AT(dk),         TESS_DIM_T, K_ROW,         false, BACKWARD | LEFT, 0},
     {AT(dv),         TESS_DIM_T, K_ROW,         false, BACKWARD | LEFT, 0},
+    {AT(dsinks),     TESS_DIM_ONE, SINKS,       true,  BACKWARD | LEFT, 0},
     {AT(raw),        TESS_DIM_R, RAW,           false, RESULT,          RESIDUAL},
     {AT(raw_stats.rstd), TESS_DIM_R, RAW_ONE,   true,  SAVED,           RESIDUAL},
 };
@@ -377,7 +380,7 @@ static void attention_room(const void *own, tess_part_room *room)
     room->width = larger(room->width, (p->n_heads + 2 * p->n_kv_heads) * p->head_size);
     room->shared = larger(room->shared, q + 2 * kv);
     room->operands = larger(room->operands, tess_norms_heads(p) ? 3 * q : 0);
-    room->operands = larger(room->operands, tess_shares_key_heads(p) ? 4 * (q + kv) : 0);
+    room->operands = larger(room->operands, tess_shares_key_heads(p) ? 4 * (q + kv) + q / p->head_size : 0);
     room->rstd = larger(room->rstd, q / p->head_size);
 }
 

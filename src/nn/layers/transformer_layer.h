@@ -15,6 +15,7 @@ typedef struct tess_attention_params {
     float soft_cap;   /* soft cap of scores; 0: none */
     bool lends_norm;  /* a parallel feed-forward reads the norm's output, too; its din is the gradient of that */
     bool wide_norms;  /* norms of q and k are over the channels of all heads, not of one */
+    int sinks;        /* (H) a further score of each head; -1: none */
     tess_norm norm, q_norm, k_norm;
     tess_branch_end end;
     tess_linear q, k, v, o;
@@ -31,6 +32,7 @@ typedef struct tess_attention_tensors {
     void *out, *dout;        /* (T, H, D) output of attention */
     float *lse;              /* (T, H) log-sum-exp */
     void *dq, *dk, *dv;      /* gradients of q, k, v, in the same layout */
+    float *dsinks;           /* room for all heads; only this rank's ones are written */
     void *raw;               /* (R, C) and (R) of the norm at the branch's end, if there is one */
     tess_norm_stats raw_stats;
 } tess_attention_tensors;
@@ -72,6 +74,8 @@ tess_status tess_qkv_forward(const tess_layer_call *call, const void *y, const t
 tess_status tess_qkv_backward(const tess_layer_call *call, const void *y, const tess_attention_tensors *tensors,
                               void *dy);
 bool tess_qkv_trains(const tess_layer_call *call);
+/* Writes the gradient of the sinks, if there are any that train. */
+tess_status tess_sinks_backward(const tess_layer_call *call, const tess_attention_tensors *tensors);
 
 /* q_raw, k_raw -> q, k: norms over each head's channels, then rotary positions, if the family has them. */
 tess_status tess_heads_forward(const tess_layer_call *call, const tess_attention_tensors *tensors);

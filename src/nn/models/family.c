@@ -201,6 +201,21 @@ static const tess_config_key qwen2_moe_own[] = {
     {"norm_topk_prob", {TESS_MEMBER_NORMALIZE}, false},
     ROUTER_LOSSES(0.001),
 };
+static const tess_config_key gpt_oss_own[] = {
+    {"intermediate_size", {TESS_MEMBER_MLP, TESS_MEMBER_EXPERT_SIZE}, TESS_KEY_REQUIRED},
+    {"num_key_value_heads", {TESS_MEMBER_KV_HEADS}, 8},
+    {"head_dim", {TESS_MEMBER_HEAD_SIZE}, 64},
+    {"max_position_embeddings", {TESS_MEMBER_POSITIONS}, 131072},
+    {"rms_norm_eps", {TESS_MEMBER_EPS}, 1e-5},
+    {"attention_bias", {TESS_MEMBER_QKV_BIAS, TESS_MEMBER_O_BIAS}, true},
+    {"sliding_window", {TESS_MEMBER_WINDOW}, 128},
+    {"num_local_experts", {TESS_MEMBER_EXPERTS}, 128},
+    {"num_experts_per_tok", {TESS_MEMBER_TOP_K}, 4},
+    {NULL, {TESS_MEMBER_NORMALIZE}, true},
+    {"swiglu_alpha", {TESS_MEMBER_ALPHA}, 1.702},
+    {"swiglu_limit", {TESS_MEMBER_LIMIT}, 7},
+    ROUTER_LOSSES(0.001),
+};
 /* Dropout is written as 0: Tessera has none, and transformers' default is 0.1. */
 static const tess_config_key gpt2_own[] = {
     {"vocab_size", {TESS_MEMBER_VOCAB}, 50257},
@@ -241,6 +256,8 @@ static const char *const gpt2_always[] = {"scale_attn_weights", NULL};
 #define GATED .gate = "mlp.gate_proj", .up = "mlp.up_proj", .down = "mlp.down_proj"
 
 static const tess_family_shape llama_shape = {MODEL, PRE_NORMS, QKV, QK_NORMS, OUT, GATED};
+static const tess_family_shape gpt_oss_shape = {
+    MODEL, PRE_NORMS, QKV, .sinks = "self_attn.sinks", OUT, GATED};
 static const tess_family_shape phi3_shape = {
     MODEL, PRE_NORMS, .qkv = "self_attn.qkv_proj", OUT, FUSED_GATED};
 static const tess_family_shape olmo2_shape = {
@@ -289,11 +306,17 @@ static const tess_family_mixture mixtral = {.name = "block_sparse_moe", .gate = 
 static const tess_family_mixture qwen_mixture = {GATED_EXPERTS, .selects_layers = true};
 static const tess_family_mixture qwen2_mixture = {
     GATED_EXPERTS, .selects_layers = true, .shared = "shared_expert", .shared_gate = "shared_expert_gate"};
+static const tess_family_mixture gpt_oss_mixture = {
+    .name = "mlp", .router = "router", .gate_up = "gate_up_proj", .down = "down_proj"};
 /* clang-format on */
 
 static const char ministral3_rope[] =
     "{\"rope_type\":\"yarn\",\"rope_theta\":1e6,\"factor\":16,\"original_max_position_embeddings\":16384,\"mscale\":1,"
     "\"mscale_all_dim\":1,\"llama_4_scaling_beta\":0.1}";
+
+static const char gpt_oss_rope[] =
+    "{\"rope_type\":\"yarn\",\"rope_theta\":150000,\"factor\":32,\"beta_fast\":32,\"beta_slow\":1,\"truncate\":false,"
+    "\"original_max_position_embeddings\":4096}";
 
 static const tess_family_row families[] = {
     {TESS_FAMILY_LLAMA, "llama", "Llama", "ForCausalLM", TESS_HEAD_TOKEN, LLAMA_KEYS, KEYS(llama_own),
@@ -379,6 +402,10 @@ static const tess_family_row families[] = {
     {TESS_FAMILY_QWEN2_MOE, "qwen2_moe", "Qwen2Moe", "ForCausalLM", TESS_HEAD_TOKEN, LLAMA_KEYS, KEYS(qwen2_moe_own),
      .activation = "silu", .windows = TESS_WINDOWS_SWITCHED_EVEN, .pattern = 2, .writes_types = true, .bos = -1,
      .eos = -1, .pad = -1, .shape = &llama_shape, .mixture = &qwen2_mixture},
+    {TESS_FAMILY_GPT_OSS, "gpt_oss", "GptOss", "ForCausalLM", TESS_HEAD_TOKEN, LLAMA_KEYS, KEYS(gpt_oss_own),
+     .activation = "silu", .windows = TESS_WINDOWS_BY_TYPE, .pattern = 2, .writes_types = true, .theta = 150000,
+     .assumed_rope = gpt_oss_rope, .bos = -1, .eos = -1, .pad = -1, .shape = &gpt_oss_shape,
+     .mixture = &gpt_oss_mixture},
 };
 
 const tess_family_row *tess_family_find(tess_family family)

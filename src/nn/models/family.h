@@ -31,6 +31,8 @@ typedef enum tess_member {
     TESS_MEMBER_EXPERT_SIZE,
     TESS_MEMBER_SHARED_SIZE,
     TESS_MEMBER_NORMALIZE,
+    TESS_MEMBER_ALPHA,
+    TESS_MEMBER_LIMIT,
     TESS_MEMBER_BALANCES,
     TESS_MEMBER_BALANCE,
     TESS_MEMBER_Z,
@@ -89,6 +91,7 @@ typedef struct tess_family_shape {
     const char *norm;              /* the final norm */
     const char *token_head;        /* the head of ...ForTokenClassification */
     const char *attention_norm, *qkv, *q, *k, *v, *o, *q_norm, *k_norm, *attention_end;
+    const char *sinks;                                             /* a score of each head that has no value */
     const char *feed_norm, *gate_up, *gate, *up, *down, *feed_end; /* the ends are norms of branches */
     bool layer_norm;                                               /* LayerNorm with biases */
     bool bare_norms;                                               /* LayerNorm without biases */
@@ -107,6 +110,10 @@ typedef struct tess_family_mixture {
     bool selects_layers; /* config.json says which layers have a feed-forward: decoder_sparse_step, mlp_only_layers */
     /* The expert that all tokens share, and the gate that scales it, after the mixture's name; NULL: there is none */
     const char *shared, *shared_gate;
+    const char *router; /* NULL: "gate" */
+    /* The maps of all experts are one tensor, (E, C, 2F) with pairs of gate and up, and `down` (E, F, C), with biases
+     */
+    const char *gate_up;
 } tess_family_mixture;
 
 /* A model's head gives logits, or numbers for each sequence or token. */
@@ -207,6 +214,8 @@ typedef struct tess_family_cuts {
 tess_family_cuts tess_family_cut(const tess_model *model);
 /* The number of elements of a cut index that this rank holds. */
 int64_t tess_family_share(const tess_model *model, tess_cut cut);
+/* Makes this rank's part of a parameter of the unit: elements of one dimension. */
+void tess_family_cut_param(tess_model *model, int unit, int index, int dim, tess_cut cut);
 /* A linear map of the whole model. The unit gets this rank's part; at most one of its two sizes may be cut. */
 typedef struct tess_family_linear {
     tess_cut in, out;

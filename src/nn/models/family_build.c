@@ -44,7 +44,8 @@ static tess_linear part_of(const place *at, const tess_linear *fused, int64_t fi
 {
     tess_linear part = *fused;
     tess_cut_range(out, at->model->part.tp_degree, at->model->part.tp_rank, &part.offset, &part.n_out);
-    part.offset = (part.offset + first) * (fused->in_out ? 1 : fused->ld);
+    part.first = part.offset + first;
+    part.offset = part.first * (fused->in_out ? 1 : fused->ld);
     part.out = out;
     part.stored_whole = true;
     return part;
@@ -118,6 +119,13 @@ static void add_attention(const place *at)
     choose_rope(at, p);
     p->norm = add_norm(at, s->attention_norm, c->hidden_size);
     add_qkv(at, p);
+    p->sinks = -1;
+    if (s->sinks != NULL) {
+        const tess_cut heads = {at->cut.q.size / c->head_size, at->cut.q.unit / c->head_size};
+        p->sinks = tess_model_add_param(at->model, at->unit, TESS_INIT_NORMAL, at->std, heads.size, 0, "%s.%s",
+                                        block_of(at)->name, s->sinks);
+        tess_family_cut_param(at->model, at->unit, p->sinks, 0, heads);
+    }
     p->wide_norms = s->wide_norms;
     p->q_norm = add_norm(at, c->parts.qk_norm ? s->q_norm : NULL, s->wide_norms ? at->cut.q.size : c->head_size);
     p->k_norm = add_norm(at, c->parts.qk_norm ? s->k_norm : NULL, s->wide_norms ? at->cut.kv.size : c->head_size);

@@ -45,6 +45,61 @@ static void add_shared(tess_model *model, int unit, tess_experts_params *experts
         p->scale = add_gate(model, unit, 1, mixture->name, mixture->shared_gate);
 }
 
+/* Adds one tensor with the weights or the biases of all experts. columns 0: biases */
+static int add_stack(tess_model *model, int unit, int64_t rows, int64_t columns, tess_cut cut, const char *mixture,
+                     const char *name)
+{
+    const tess_model_config *c = &model->config;
+    const bool bias = columns == 0;
+    const int index = tess_model_add_param(
+        model, unit, bias ? TESS_INIT_ZERO : TESS_INIT_NORMAL, bias ? 0 : c->initializer_range, c->parts.experts.n,
+        rows, "%s.%s.experts.%s%s", model->blocks[unit].name, mixture, name, bias ? "_bias" : "");
+    if (model->built != TESS_OK)
+        return index;
+    tess_param *param = &model->params[model->blocks[unit].first + index];
+    if (!bias)
+        param->shape = param->slice.whole = (tess_shape){3, {c->parts.experts.n, rows, columns}};
+    param->decay = !bias;
+    param->hidden = false;
+    param->idle = (float)(1 - (double)c->parts.experts.top_k / (double)c->parts.experts.n);
+    tess_family_cut_param(model, unit, index, !bias && cut.size == columns && cut.unit == 2 ? 2 : 1, cut);
+    return index;
+}
+
+/* Adds experts whose maps are one tensor. */
+static void add_joined(tess_model *model, int unit, tess_experts_params *p, const tess_family_mixture *mixture)
+{
+    const tess_model_config *c = &model->config;
+    const int64_t C = c->hidden_size, F = c->parts.experts.size, leaf = tess_leaf_of(F, c->sum_leaves);
+    const tess_cut stream = {C, 0}, channels = {F, 1}, pairs = {2 * F, 2};
+    tess_linear in = {.in = stream, .out = pairs, .n_in = C, .n_out = tess_family_share(model, pairs), .in_out = true},
+                out = {.in = channels,
+                       .out = stream,
+                       .n_in = tess_family_share(model, channels),
+                       .n_out = C,
+                       .in_out = true};
+    in.ld = in.n_out;
+    in.out_leaf = 2 * leaf;
+    out.ld = C;
+    out.in_leaf = leaf;
+    in.weight = add_stack(model, unit, C, 2 * F, pairs, mixture->name, mixture->gate_up);
+    in.bias = add_stack(model, unit, 2 * F, 0, pairs, mixture->name, mixture->gate_up);
+    out.weight = add_stack(model, unit, F, C, channels, mixture->name, mixture->down);
+    out.bias = add_stack(model, unit, C, 0, stream, mixture->name, mixture->down);
+    p->joined = true;
+    p->alpha = (float)c->parts.experts.alpha;
+    p->limit = (float)c->parts.experts.limit;
+    p->size = out.n_in;
+    for (int64_t e = 0; e < p->n_experts; e++) {
+        p->experts[e] = (tess_expert){.gate = in, .up = {.weight = -1, .bias = -1}, .down = out};
+        tess_linear *gate = &p->experts[e].gate, *down = &p->experts[e].down;
+        gate->offset = e * C * in.n_out;
+        gate->first = e * in.n_out;
+        down->offset = e * out.n_in * C;
+        down->first = e * C;
+    }
+}
+
 void tess_family_experts(tess_model *model, int unit, const char *norm, const tess_family_mixture *mixture)
 {
     const tess_model_config *c = &model->config;
@@ -61,7 +116,13 @@ void tess_family_experts(tess_model *model, int unit, const char *norm, const te
     p->balance = c->parts.experts.balances ? c->parts.experts.balance : 0;
     p->z = c->parts.experts.balances ? c->parts.experts.z : 0;
     p->norm = tess_family_add_norm(model, unit, layer, norm, C);
-    p->router = add_gate(model, unit, n, mixture->name, "gate");
+    p->router = add_gate(model, unit, n, mixture->name, mixture->router != NULL ? mixture->router : "gate");
+    if (mixture->gate_up != NULL) {
+        p->router.bias = tess_model_add_param(model, unit, TESS_INIT_NORMAL, c->initializer_range, n, 0,
+                                              "%s.%s.%s.bias", layer, mixture->name, mixture->router);
+        add_joined(model, unit, p, mixture);
+        return;
+    }
     const int first = model->n_params;
     for (int64_t e = 0; e < n; e++) {
         char name[3][TESS_PARAM_NAME_SIZE];

@@ -82,7 +82,7 @@ int64_t tess_family_share(const tess_model *model, tess_cut cut)
     return size;
 }
 
-static void cut_param(tess_model *model, int unit, int index, int dim, tess_cut cut)
+void tess_family_cut_param(tess_model *model, int unit, int index, int dim, tess_cut cut)
 {
     if (model->built != TESS_OK || cut.unit == 0)
         return;
@@ -117,8 +117,8 @@ static tess_low_rank add_adapter(tess_model *model, int unit, const char *map, t
         .rank = lora->rank,
         .scale = (float)tess_lora_scale(lora),
     };
-    cut_param(model, unit, adapter.a, 1, in);
-    cut_param(model, unit, adapter.b, 0, out);
+    tess_family_cut_param(model, unit, adapter.a, 1, in);
+    tess_family_cut_param(model, unit, adapter.b, 0, out);
     return adapter;
 }
 
@@ -131,11 +131,11 @@ tess_linear tess_family_add_linear(tess_model *model, int unit, const char *name
     tess_linear linear = {.bias = -1, .in = map->in, .out = map->out, .in_out = in_out};
     linear.weight = tess_model_add_param(model, unit, TESS_INIT_NORMAL, map->std, in_out ? n_in : n_out,
                                          in_out ? n_out : n_in, "%s.%s.weight", prefix, name);
-    cut_param(model, unit, linear.weight, in_out ? 0 : 1, map->in);
-    cut_param(model, unit, linear.weight, in_out ? 1 : 0, map->out);
+    tess_family_cut_param(model, unit, linear.weight, in_out ? 0 : 1, map->in);
+    tess_family_cut_param(model, unit, linear.weight, in_out ? 1 : 0, map->out);
     if (map->bias) {
         linear.bias = tess_model_add_param(model, unit, TESS_INIT_ZERO, 0, n_out, 0, "%s.%s.bias", prefix, name);
-        cut_param(model, unit, linear.bias, 0, map->out);
+        tess_family_cut_param(model, unit, linear.bias, 0, map->out);
     }
     linear.n_in = tess_family_share(model, map->in);
     linear.n_out = tess_family_share(model, map->out);
@@ -190,7 +190,7 @@ int tess_family_add_table(tess_model *model, int unit, int64_t rows, const char 
     const tess_model_config *c = &model->config;
     int table =
         tess_model_add_param(model, unit, TESS_INIT_NORMAL, c->initializer_range, rows, c->hidden_size, "%s", name);
-    cut_param(model, unit, table, 1, table_columns(model));
+    tess_family_cut_param(model, unit, table, 1, table_columns(model));
     return table;
 }
 

@@ -88,6 +88,46 @@ static tess_status glu_backward(tess_stream *s, const tess_glu_grad_args *a)
     return TESS_CUDA_LAUNCH_OF(a->dtype, glu_backward_kernel, tess_cuda_blocks(n, THREADS), THREADS, 0, s, *a);
 }
 
+/* ---- Pairs of gate and up, next to each other ---- */
+template <typename E> static __global__ void clamped_glu_forward_kernel(tess_clamped_glu_args a)
+{
+    TESS_CUDA_EACH(i, a.T * (a.C / 2))
+    {
+        const E *x = (const E *)a.x + 2 * i;
+        cuda_store((E *)a.y + i, v_clamped_glu(cuda_load(x), cuda_load(x + 1), a.alpha, a.limit));
+    }
+}
+
+static tess_status clamped_glu_forward(tess_stream *s, const tess_clamped_glu_args *a)
+{
+    const int64_t n = a->T * (a->C / 2);
+    TESS_TRY(tess_check_dtype("clamped glu", a->dtype));
+    if (n == 0)
+        return TESS_OK;
+    return TESS_CUDA_LAUNCH_OF(a->dtype, clamped_glu_forward_kernel, tess_cuda_blocks(n, THREADS), THREADS, 0, s, *a);
+}
+
+template <typename E> static __global__ void clamped_glu_backward_kernel(tess_clamped_glu_grad_args a)
+{
+    TESS_CUDA_EACH(i, a.T * (a.C / 2))
+    {
+        const E *x = (const E *)a.x + 2 * i;
+        float gate = cuda_load(x), up = cuda_load(x + 1), d = cuda_load((const E *)a.dy + i);
+        cuda_store((E *)a.y + i, v_clamped_glu_with_slopes(&gate, &up, a.alpha, a.limit));
+        cuda_store((E *)a.dx + 2 * i, d * gate);
+        cuda_store((E *)a.dx + 2 * i + 1, d * up);
+    }
+}
+
+static tess_status clamped_glu_backward(tess_stream *s, const tess_clamped_glu_grad_args *a)
+{
+    const int64_t n = a->T * (a->C / 2);
+    TESS_TRY(tess_check_dtype("clamped glu backward", a->dtype));
+    if (n == 0)
+        return TESS_OK;
+    return TESS_CUDA_LAUNCH_OF(a->dtype, clamped_glu_backward_kernel, tess_cuda_blocks(n, THREADS), THREADS, 0, s, *a);
+}
+
 /* ---- Rotary position embedding: each thread rotates one pair ---- */
 template <typename E> static __global__ void rope_kernel(tess_rope_args a)
 {
@@ -285,6 +325,8 @@ static tess_status adamw(tess_stream *s, const tess_adamw_update *u)
 
 void tess_kernels_cuda_elementwise(tess_kernels *k)
 {
+    k->clamped_glu_forward = clamped_glu_forward;
+    k->clamped_glu_backward = clamped_glu_backward;
     k->act_forward = act_forward;
     k->act_backward = act_backward;
     k->glu_forward = glu_forward;
