@@ -199,6 +199,73 @@ static void gated_units_agree_with_float64_and_bit_for_bit_across_levels(void)
 }
 
 /* The place of an element in its vector does not matter: the plain activation of any tail, in place. */
+/* g sigmoid(alpha g) (u + 1) of clamped numbers, and its derivatives by central differences. */
+static double clamped(double gate, double up, double alpha, double limit)
+{
+    const double g = fmin(gate, limit), u = fmax(-limit, fmin(up, limit));
+    return g / (1 + exp(-alpha * g)) * (u + 1);
+}
+
+static void clamped_units_agree_with_float64_and_bit_for_bit_across_levels(void)
+{
+    enum { T = 5, F = 37, N = T * F };
+    const float alpha = 1.702f, limit = 1.51f; /* no number of bf16 */
+    const double step = 1e-5;
+    for (int half = 0; half < 2; half++) {
+        const tess_dtype dtype = half ? TESS_BF16 : TESS_F32;
+        void *x = random_array(3, 2 * (int64_t)N, 0, 2, dtype), *dy = random_array(4, N, 0, 1, dtype);
+        void *first = NULL, *first_dx = NULL;
+        for (size_t v = 0; v < COUNT(variants); v++) {
+            tess_stream *s = open_variant(v);
+            if (s == NULL)
+                continue;
+            void *y = blank_array(N, dtype), *again = blank_array(N, dtype), *dx = blank_array(2 * (int64_t)N, dtype);
+            memcpy(dx, x, 2 * N * tess_dtype_size(dtype));
+            EXPECT_OK(tess_stream_kernels(s)->clamped_glu_forward(
+                s, &(tess_clamped_glu_args){
+                       .x = x, .y = y, .T = T, .C = 2 * (int64_t)F, .alpha = alpha, .limit = limit, .dtype = dtype}));
+            EXPECT_OK(tess_stream_kernels(s)->clamped_glu_backward(s, &(tess_clamped_glu_grad_args){.x = dx,
+                                                                                                    .dy = dy,
+                                                                                                    .dx = dx,
+                                                                                                    .y = again,
+                                                                                                    .T = T,
+                                                                                                    .C = 2 * (int64_t)F,
+                                                                                                    .alpha = alpha,
+                                                                                                    .limit = limit,
+                                                                                                    .dtype = dtype}));
+            for (int i = 0; i < N && v == 0; i++) {
+                const double gate = (double)tess_get_float(x, dtype, 2 * (size_t)i),
+                             up = (double)tess_get_float(x, dtype, 2 * (size_t)i + 1),
+                             d = (double)tess_get_float(dy, dtype, (size_t)i), error = half ? 0.01 : 2e-6,
+                             f = clamped(gate, up, alpha, limit);
+                const double by_gate = (clamped(gate + step, up, alpha, limit) - f) / step,
+                             by_up = (clamped(gate, up + step, alpha, limit) - f) / step;
+                expect_near("y", i, (double)tess_get_float(y, dtype, (size_t)i), f, error * (1 + fabs(f)));
+                expect_near("y again", i, (double)tess_get_float(again, dtype, (size_t)i), f, error * (1 + fabs(f)));
+                expect_near("dgate", i, (double)tess_get_float(dx, dtype, 2 * (size_t)i), d * by_gate,
+                            error * (1 + fabs(d * by_gate)) + 1e-4);
+                expect_near("dup", i, (double)tess_get_float(dx, dtype, 2 * (size_t)i + 1), d * by_up,
+                            error * (1 + fabs(d * by_up)) + 1e-4);
+            }
+            if (first != NULL) {
+                expect_bits("y", v, y, first, N, dtype);
+                expect_bits("dx", v, dx, first_dx, 2 * (int64_t)N, dtype);
+                free(y);
+                free(dx);
+            } else {
+                first = y;
+                first_dx = dx;
+            }
+            free(again);
+            tess_stream_destroy(&s);
+        }
+        free(first);
+        free(first_dx);
+        free(x);
+        free(dy);
+    }
+}
+
 static void an_element_has_the_same_bits_at_any_place_in_a_vector(void)
 {
     for (int64_t n = 0; n <= 35; n++) {
@@ -229,6 +296,7 @@ static const test_case cases[] = {
     CASE(activations_agree_with_float64_from_minus_20_to_20),
     CASE(huge_and_infinite_inputs_have_the_limits),
     CASE(gated_units_agree_with_float64_and_bit_for_bit_across_levels),
+    CASE(clamped_units_agree_with_float64_and_bit_for_bit_across_levels),
     CASE(an_element_has_the_same_bits_at_any_place_in_a_vector),
 };
 
