@@ -138,10 +138,18 @@ typedef struct tess_fsdp_family tess_fsdp_family;
 
 /* Adds a family: n_shards consecutive ranks of the data axes divide the parameters of its units, and every n_shards
  * ranks hold a replica. Units of tess_fsdp_add_unit belong to the family of the axis "dp_shard". `name` is borrowed
- * until destroy. Call it before materialize. Collective over the mesh. The family belongs to `fsdp`.
- * TESS_E_INVALID: n_shards does not divide the number of data ranks, or reshard_after_forward does not divide n_shards;
+ * until destroy.
+ *
+ * parts: 0: all ranks have the same parameters. From 1 on: experts. Each of `parts` neighbouring data ranks, and each
+ * rank of "tp", adds units of its own experts, with as many parameters of the same shapes. Then n_shards counts every
+ * parts-th data rank. A rank's gradient is the sum over the micro-batches of `parts` neighbours, in the order of the
+ * tree (comm/leaf_sum.h); `parts` is a power of two.
+ *
+ * Call it before materialize. Collective over the mesh. The family belongs to `fsdp`.
+ * TESS_E_INVALID: n_shards or `parts` does not divide the number of data ranks, or reshard_after_forward does not divide n_shards;
  * then the only valid call is destroy */
-TESS_API tess_status tess_fsdp_add_family(tess_fsdp *fsdp, const char *name, int n_shards, tess_fsdp_family **family);
+TESS_API tess_status tess_fsdp_add_family(tess_fsdp *fsdp, const char *name, int n_shards, int parts,
+                                          tess_fsdp_family **family);
 /* Does what tess_fsdp_add_unit does, for a unit of this family. */
 TESS_API tess_status tess_fsdp_add_unit_to(tess_fsdp_family *family, const char *name, const tess_param_desc *params,
                                            int n_params, tess_unit **unit);

@@ -266,6 +266,34 @@ tess_status tess_config_check_degrees(tess_config *config, int ranks)
     return tess_rank_order_read(&config->parallelism, &(tess_rank_order){0});
 }
 
+/* Checks the ranks that divide experts, after the degrees. */
+static tess_status check_experts(const tess_config *c)
+{
+    const tess_parallelism_section *p = &c->parallelism;
+    const long long ranks = p->expert_parallel_degree, tp = p->tensor_parallel_degree,
+                    shards = p->data_parallel_shard_degree, neighbours = ranks / tp;
+    TESS_CHECK(p->expert_tensor_parallel_degree == 1, TESS_E_UNSUPPORTED,
+               "parallelism.expert_tensor_parallel_degree: %lld; ranks that divide experts have whole ones: set it to 1 "
+               "(with expert_parallel_degree=1, tensor_parallel_degree cuts experts too)",
+               (long long)p->expert_tensor_parallel_degree);
+    if (ranks == 1)
+        return TESS_OK;
+    TESS_CHECK(ranks % tp == 0 && shards % neighbours == 0 && (neighbours & (neighbours - 1)) == 0, TESS_E_INVALID,
+               "parallelism.expert_parallel_degree: %lld; it is tensor_parallel_degree (%lld) times a power of two that "
+               "divides data_parallel_shard_degree (%lld)",
+               ranks, tp, shards);
+    TESS_CHECK(c->training.passes == 1, TESS_E_UNSUPPORTED,
+               "training.passes: an expert sums the gradients of several micro-batches at once: set passes=1, or "
+               "parallelism.expert_parallel_degree=1");
+    TESS_CHECK(!c->training.fp8 && c->training.gather == TESS_GATHER_VALUES, TESS_E_UNSUPPORTED,
+               "training.fp8, training.gather: experts that ranks divide are read as values: set "
+               "parallelism.expert_parallel_degree=1");
+    TESS_CHECK(c->optimizer.name != TESS_MUON, TESS_E_UNSUPPORTED,
+               "optimizer.name=muon: it assembles matrices over all ranks, and each has other experts: set "
+               "parallelism.expert_parallel_degree=1, or another optimizer");
+    return TESS_OK;
+}
+
 static tess_status check_batch(tess_config *config, int trainers)
 {
     int64_t local = config->training.local_batch_size, *global = &config->training.global_batch_size;
@@ -367,6 +395,7 @@ tess_status tess_config_check_step(tess_config *config, int ranks)
     TESS_TRY(tess_activation_checkpoint_check(&config->activation_checkpoint,
                                               config->parallelism.tensor_parallel_degree > 1));
     TESS_TRY(tess_config_check_degrees(config, ranks));
+    TESS_TRY(check_experts(config));
     TESS_TRY(check_batch(config, tess_config_trainers(config, ranks)));
     tess_lr_scheduler_fit(&config->lr_scheduler, config->training.steps);
     return TESS_OK;

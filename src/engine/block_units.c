@@ -126,29 +126,84 @@ static int with_backward(const tess_config *config, const tess_model *model, int
     return n > 1 ? n : 1;
 }
 
-static tess_status add_unit(const tess_config *config, const tess_model *model, int begin, int end, bool resident,
-                            tess_param_desc *descs, tess_fsdp *fsdp, tess_block_unit *blocks)
+/* What add_unit reads. */
+typedef struct unit_source {
+    const tess_config *config;
+    const tess_model *model;
+    bool resident;
+    tess_fsdp *fsdp;
+    tess_fsdp_family *experts; /* NULL: ranks do not divide the experts */
+    tess_param_desc *descs;    /* (n_params) room */
+} unit_source;
+
+/* Describes the parameters of a block that are experts', or all others. Returns their number. */
+static int describe_block(const unit_source *s, int block, bool experts, tess_param_desc *descs)
+{
+    int first, n, k = 0;
+    tess_model_unit_params(s->model, block, &first, &n);
+    for (int i = first; i < first + n; i++)
+        if ((s->experts != NULL && tess_model_param(s->model, i)->expert) == experts)
+            descs[k++] = describe_param(s->config, s->fsdp, s->model, i, s->resident);
+    return k;
+}
+
+/* Returns the number of the block's first parameter that is an expert's, or of the first one behind them. */
+static int find_expert(const tess_model *model, int block, bool expert, int from)
+{
+    int first, n;
+    tess_model_unit_params(model, block, &first, &n);
+    while (from < n && tess_model_param(model, first + from)->expert != expert)
+        from++;
+    return from;
+}
+
+/* Adds the unit of the experts of blocks [begin, end), if there are any. */
+static tess_status add_experts(const unit_source *s, int begin, int end, const char *blocks_name,
+                               tess_block_unit *blocks)
+{
+    char name[112];
+    int n = 0, used = 0;
+    for (int block = begin; block < end; block++) {
+        tess_block_unit *b = &blocks[block];
+        b->first_expert = n;
+        n += describe_block(s, block, true, s->descs + n);
+        if (n == b->first_expert)
+            continue;
+        b->begin = find_expert(s->model, block, true, 0);
+        b->end = find_expert(s->model, block, false, b->begin);
+        used += with_backward(s->config, s->model, block, block + 1);
+    }
+    if (n == 0)
+        return TESS_OK;
+    tess_unit *unit;
+    snprintf(name, sizeof(name), "%s.experts", blocks_name);
+    TESS_TRY(tess_fsdp_add_unit_to(s->experts, name, s->descs, n, &unit));
+    for (int block = begin; block < end; block++)
+        if (blocks[block].end > blocks[block].begin)
+            blocks[block].experts = unit;
+    return tess_unit_set_blocks(unit, used);
+}
+
+static tess_status add_unit(const unit_source *s, int begin, int end, tess_block_unit *blocks)
 {
     char name[96];
-    int first, last, n;
+    int n = 0;
     tess_unit *unit;
-    tess_model_unit_params(model, begin, &first, &n);
-    tess_model_unit_params(model, end - 1, &last, &n);
-    for (int i = first; i < last + n; i++)
-        descs[i - first] = describe_param(config, fsdp, model, i, resident);
-    name_unit(model, begin, end, name, sizeof(name));
-    TESS_TRY(tess_fsdp_add_unit(fsdp, name, descs, last + n - first, &unit));
+    name_unit(s->model, begin, end, name, sizeof(name));
     for (int block = begin; block < end; block++) {
-        int at;
-        tess_model_unit_params(model, block, &at, &n);
-        blocks[block] = (tess_block_unit){unit, at - first};
+        blocks[block] = (tess_block_unit){.first = n};
+        n += describe_block(s, block, false, s->descs + n);
     }
-    return tess_unit_set_blocks(unit, with_backward(config, model, begin, end));
+    TESS_TRY(tess_fsdp_add_unit(s->fsdp, name, s->descs, n, &unit));
+    for (int block = begin; block < end; block++)
+        blocks[block].unit = unit;
+    TESS_TRY(tess_unit_set_blocks(unit, with_backward(s->config, s->model, begin, end)));
+    return s->experts != NULL ? add_experts(s, begin, end, name, blocks) : TESS_OK;
 }
 
 tess_status tess_block_units_add(tess_mem *mem, const tess_config *config, const tess_model *model,
                                  const tess_slot_units *chunks, int n_chunks, bool resident, tess_fsdp *fsdp,
-                                 tess_block_unit *blocks)
+                                 tess_fsdp_family *experts, tess_block_unit *blocks)
 {
     const int n_blocks = tess_model_n_units(model);
     int n_units;
@@ -156,16 +211,66 @@ tess_status tess_block_units_add(tess_mem *mem, const tess_config *config, const
     TESS_AUTO(tess_mem_drop) tess_param_desc *descs = NULL;
     TESS_TRY(TESS_NEW(mem, n_blocks, "units", &unit_of));
     TESS_TRY(TESS_NEW(mem, tess_model_n_params(model), "units", &descs));
+    const unit_source source = {config, model, resident, fsdp, experts, descs};
     TESS_TRY(deal_blocks(mem, config, model, chunks, n_chunks, unit_of, &n_units));
     for (int begin = 0, end; begin < n_blocks; begin = end) {
         for (end = begin + 1; end < n_blocks && unit_of[end] == unit_of[begin]; end++)
             ;
-        TESS_TRY(add_unit(config, model, begin, end, resident, descs, fsdp, blocks));
+        TESS_TRY(add_unit(&source, begin, end, blocks));
     }
     return TESS_OK;
 }
 
 /* ---- Open parameters ---- */
+static tess_status call(const tess_block_unit *block, tess_status (*hook)(tess_unit *unit))
+{
+    TESS_TRY(hook(block->unit));
+    return block->experts != NULL ? hook(block->experts) : TESS_OK;
+}
+
+tess_status tess_block_pre_forward(const tess_block_unit *block)
+{
+    return call(block, tess_unit_pre_forward);
+}
+
+tess_status tess_block_post_forward(const tess_block_unit *block)
+{
+    return call(block, tess_unit_post_forward);
+}
+
+tess_status tess_block_pre_backward(const tess_block_unit *block)
+{
+    return call(block, tess_unit_pre_backward);
+}
+
+tess_status tess_block_post_backward(const tess_block_unit *block)
+{
+    return call(block, tess_unit_post_backward);
+}
+
+/* Returns the unit of a block's parameter, and its number there. */
+static tess_unit *unit_of(const tess_block_unit *block, int index, int *number)
+{
+    const bool expert = index >= block->begin && index < block->end;
+    const int before = index >= block->end ? block->end - block->begin : 0;
+    *number = expert ? block->first_expert + index - block->begin : block->first + index - before;
+    return expert ? block->experts : block->unit;
+}
+
+const void *tess_block_unit_param(const tess_block_unit *block, int index)
+{
+    int number;
+    const tess_unit *unit = unit_of(block, index, &number);
+    return tess_unit_param(unit, number);
+}
+
+float *tess_block_unit_grad(const tess_block_unit *block, int index)
+{
+    int number;
+    const tess_unit *unit = unit_of(block, index, &number);
+    return tess_unit_grad(unit, number);
+}
+
 tess_status tess_block_params_create(tess_scope *scope, const tess_model *model, tess_block_params *params)
 {
     TESS_TRY(TESS_NEW_IN(scope, tess_model_n_params(model), "units", &params->w));

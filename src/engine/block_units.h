@@ -7,21 +7,23 @@
 #include "tessera/fsdp.h"
 #include "config/config.h"
 
-/* The unit that gathers a block's parameters. They are the unit's parameters from `first` on. */
+/* The units that gather a block's parameters. They are the unit's parameters from `first` on. If ranks divide a layer's
+ * experts, these are in a unit of their own. */
 typedef struct tess_block_unit {
-    tess_unit *unit;
-    int first;
+    tess_unit *unit, *experts; /* experts NULL: the block has none, or `unit` has them */
+    int first, first_expert;
+    int begin, end; /* the block's parameters [begin, end) are those of its experts, if these have a unit */
 } tess_block_unit;
 
-static inline const void *tess_block_unit_param(const tess_block_unit *block, int index)
-{
-    return tess_unit_param(block->unit, block->first + index);
-}
+/* Call the hooks of a block's units. */
+tess_status tess_block_pre_forward(const tess_block_unit *block);
+tess_status tess_block_post_forward(const tess_block_unit *block);
+tess_status tess_block_pre_backward(const tess_block_unit *block);
+tess_status tess_block_post_backward(const tess_block_unit *block);
 
-static inline float *tess_block_unit_grad(const tess_block_unit *block, int index)
-{
-    return tess_unit_grad(block->unit, block->first + index);
-}
+/* Return the memory of a block's parameter and of its gradient while hooks have them open. */
+const void *tess_block_unit_param(const tess_block_unit *block, int index);
+float *tess_block_unit_grad(const tess_block_unit *block, int index);
 
 /* The parameters of a model and their gradients while hooks have them open: addresses that fsdp's units return. */
 typedef struct tess_block_params {
@@ -37,11 +39,12 @@ void tess_block_params_open(const tess_block_params *params, const tess_model *m
                             const tess_block_unit *unit, bool backward, int *first);
 
 /* Adds the units to `fsdp`. blocks (tess_model_n_units) receives the unit of each block.
+ * experts: the family of the experts that ranks divide, or NULL
  * resident: shards are in a device's memory
  * TESS_E_NOMEM: memory ran out */
 tess_status tess_block_units_add(tess_mem *mem, const tess_config *config, const tess_model *model,
                                  const tess_slot_units *chunks, int n_chunks, bool resident, tess_fsdp *fsdp,
-                                 tess_block_unit *blocks);
+                                 tess_fsdp_family *experts, tess_block_unit *blocks);
 
 /* Returns the codes (tess_param_desc.codes) as which ranks gather the parameters that tess_model_owns_rows names; 0:
  * as values. */

@@ -26,6 +26,18 @@
 #include "engine/peak_speed.h"
 #include "base/mem/scoped.h"
 
+/* Adds the family of experts that ranks divide: neighbours in the batch have different ones. */
+static tess_status add_experts(tess_engine *e, tess_fsdp_family **experts)
+{
+    const int neighbours = e->at.n_experts / e->at.degree[TESS_AXIS_TP];
+    if (e->at.n_experts == 1)
+        return TESS_OK;
+    TESS_CHECK(!e->compute.apart, TESS_E_UNSUPPORTED,
+               "parallelism.expert_parallel_degree: tokens move between ranks in the host's memory: set "
+               "job.device=cpu, or expert_parallel_degree=1");
+    return tess_fsdp_add_family(e->fsdp, "experts", e->at.degree[TESS_AXIS_SHARD] / neighbours, neighbours, experts);
+}
+
 static tess_status add_units(tess_engine *e)
 {
     const int n_units = tess_model_n_units(e->model);
@@ -33,8 +45,10 @@ static tess_status add_units(tess_engine *e)
     TESS_TRY(tess_block_params_create(tess_scope_of(e), e->model, &e->gathered));
     if (e->program != NULL)
         return tess_foreign_add_units(e);
+    tess_fsdp_family *experts = NULL;
+    TESS_TRY(add_experts(e, &experts));
     return tess_block_units_add(e->mem, e->config, e->model, e->stage_plan->units, e->stage_plan->shape.chunks,
-                                e->compute.resident, e->fsdp, e->units);
+                                e->compute.resident, e->fsdp, experts, e->units);
 }
 
 /* Arguments for creating an engine that its configuration does not contain. */
@@ -105,8 +119,7 @@ static tess_status create_models(tess_engine *e, const tess_model_config *model_
     }
     TESS_TRY(tess_model_create(e->mem, model_config, &e->whole));
     TESS_TRY(tess_stage_plan_create(e->mem, e->config, model_config, e->at.place[TESS_AXIS_PP], e->stage_plan));
-    e->stage_plan->part.tp_rank = e->at.place[TESS_AXIS_TP];
-    e->stage_plan->part.tp_degree = e->at.degree[TESS_AXIS_TP];
+    tess_stage_part_share(&e->at, &e->stage_plan->part);
     return tess_model_create_part(e->mem, model_config, &e->stage_plan->part, &e->model);
 }
 
@@ -199,6 +212,11 @@ static tess_status build_executor(tess_engine *e)
         size_t most = tess_executor_exchange_bytes(e->model, &options);
         TESS_TRY(tess_tensor_create(e->mem, tess_mesh_team(e->mesh, "tp"), e->compute.stream, most, &e->tensor));
         options.points = &points;
+    }
+    tess_expert_points expert_points = tess_engine_expert_points(e);
+    if (e->at.n_experts > 1) {
+        TESS_TRY(tess_expert_team_create(e->team, e->at.n_experts, &e->experts));
+        options.expert_points = &expert_points;
     }
     size_t resident;
     (void)tess_executor_disk_bytes(e->model, &options, &resident);
@@ -324,6 +342,7 @@ void tess_engine_destroy(tess_engine **handle)
     tess_stage_destroy(&e->stage);
     tess_executor_destroy(&e->executor);
     tess_tensor_destroy(&e->tensor);
+    tess_expert_team_destroy(&e->experts);
     tess_optimizer_destroy(&e->optimizer);
     tess_staging_destroy(&e->compute.staging); /* unpins memory that fsdp owns, so it comes first */
     tess_fsdp_destroy(&e->fsdp);

@@ -5,6 +5,7 @@
 
 #include "mesh/coordinates.h"
 #include "nn/model.h"
+#include "parallel/expert/expert_points.h"
 #include "parallel/tensor/tensor_points.h"
 #include "tessera/optim.h"
 #include "engine/activations.h"
@@ -81,6 +82,7 @@ typedef struct tess_engine {
     tess_optimizer *optimizer;    /* NULL: the program has its own */
     tess_executor *executor;      /* NULL: the program runs the model */
     tess_tensor *tensor;          /* exchanges between the ranks that share its layers; NULL: no rank shares them */
+    tess_expert_team *experts;    /* exchanges between the ranks that divide experts; NULL: no rank divides them */
     tess_numbers *numbers;        /* checks of a step's numbers (numbers/numbers.h) */
     tess_loss_meter meter;
     tess_expert_loads loads; /* sums over this rank's micro-batches; counts NULL: no experts */
@@ -244,6 +246,7 @@ int tess_engine_states(const tess_engine *engine, int index, tess_optimizer_stat
 tess_hooks tess_engine_hooks(tess_engine *engine);
 /* Points (nn/points.h) that exchange with the ranks of the mesh axis "tp". */
 tess_points tess_engine_points(tess_engine *engine);
+tess_expert_points tess_engine_expert_points(tess_engine *engine);
 
 /* Options that an engine derives from its configuration: those of fsdp and of the optimizer. (activations.h has
  * those of the activations, block_units.h the units of fsdp.) */

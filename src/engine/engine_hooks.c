@@ -12,7 +12,7 @@ static tess_status pre_forward(void *self, int unit, const void *const **w)
     tess_engine *e = self;
     int first;
     enter(e, TESS_PHASE_FORWARD, "forward", unit);
-    TESS_TRY(tess_unit_pre_forward(e->units[unit].unit));
+    TESS_TRY(tess_block_pre_forward(&e->units[unit]));
     tess_block_params_open(&e->gathered, e->model, unit, &e->units[unit], false, &first);
     *w = e->gathered.w + first;
     return tess_numbers_see_params(e->numbers, unit);
@@ -20,7 +20,7 @@ static tess_status pre_forward(void *self, int unit, const void *const **w)
 
 static tess_status post_forward(void *self, int unit)
 {
-    return tess_unit_post_forward(((tess_engine *)self)->units[unit].unit);
+    return tess_block_post_forward(&((tess_engine *)self)->units[unit]);
 }
 
 static tess_status pre_backward(void *self, int unit, const void *const **w, float *const **dw)
@@ -28,7 +28,7 @@ static tess_status pre_backward(void *self, int unit, const void *const **w, flo
     tess_engine *e = self;
     int first;
     enter(e, TESS_PHASE_BACKWARD, "backward", unit);
-    TESS_TRY(tess_unit_pre_backward(e->units[unit].unit));
+    TESS_TRY(tess_block_pre_backward(&e->units[unit]));
     tess_block_params_open(&e->gathered, e->model, unit, &e->units[unit], true, &first);
     *w = e->gathered.w + first;
     *dw = e->gathered.dw + first;
@@ -39,7 +39,7 @@ static tess_status post_backward(void *self, int unit)
 {
     tess_engine *e = self;
     TESS_TRY(tess_numbers_see_gradients(e->numbers, unit));
-    return tess_unit_post_backward(e->units[unit].unit);
+    return tess_block_post_backward(&e->units[unit]);
 }
 
 /* Exchanges between ranks that share a layer, and counts the time as waiting. */
@@ -56,6 +56,31 @@ static tess_status exchange(void *self, const tess_exchange *exchange)
 tess_points tess_engine_points(tess_engine *e)
 {
     return (tess_points){e, e->at.place[TESS_AXIS_TP], e->at.degree[TESS_AXIS_TP], exchange};
+}
+
+static tess_status exchange_counts(void *self, const int32_t *mine, int32_t *theirs, int64_t n)
+{
+    tess_engine *e = self;
+    tess_phase phase = tess_phase_switch(&e->clock, TESS_PHASE_WAIT);
+    tess_expert_points points = tess_expert_team_points(e->experts);
+    TESS_TRY(points.counts(points.self, mine, theirs, n));
+    tess_phase_switch(&e->clock, phase);
+    return TESS_OK;
+}
+
+static tess_status exchange_rows(void *self, const tess_row_exchange *rows)
+{
+    tess_engine *e = self;
+    tess_phase phase = tess_phase_switch(&e->clock, TESS_PHASE_WAIT);
+    tess_expert_points points = tess_expert_team_points(e->experts);
+    TESS_TRY(points.rows(points.self, rows));
+    tess_phase_switch(&e->clock, phase);
+    return TESS_OK;
+}
+
+tess_expert_points tess_engine_expert_points(tess_engine *e)
+{
+    return (tess_expert_points){e, e->at.expert, e->at.n_experts, exchange_counts, exchange_rows};
 }
 
 tess_hooks tess_engine_hooks(tess_engine *e)

@@ -14,7 +14,7 @@ static tess_status hold_units(tess_held_weights *held)
     tess_engine *e = held->engine;
     for (int unit = 0; unit < tess_model_n_units(e->model); unit++) {
         int first, n;
-        TESS_TRY(tess_unit_pre_forward(e->units[unit].unit));
+        TESS_TRY(tess_block_pre_forward(&e->units[unit]));
         tess_model_unit_params(e->model, unit, &first, &n);
         for (int i = 0; i < n; i++)
             held->w[first + i] = tess_block_unit_param(&e->units[unit], i);
@@ -64,7 +64,7 @@ static tess_status let_units_go(const tess_held_weights *held)
         int first, n;
         tess_model_unit_params(e->model, unit, &first, &n);
         if (n == 0 || held->w[first] != NULL) /* only units that are held: an error may have ended the gathers early */
-            TESS_TRY(tess_unit_post_forward(e->units[unit].unit));
+            TESS_TRY(tess_block_post_forward(&e->units[unit]));
     }
     return tess_fsdp_trim(e->fsdp);
 }

@@ -39,7 +39,8 @@ tess_status tess_engine_weights_changed(tess_engine *e)
 
 static uint64_t exchanged(const tess_engine *e)
 {
-    return e->tensor != NULL ? tess_tensor_received(e->tensor) : 0;
+    return (e->tensor != NULL ? tess_tensor_received(e->tensor) : 0) +
+           (e->experts != NULL ? tess_expert_team_received(e->experts) : 0);
 }
 
 /* Sets the report's times, and publishes them on the job's board. */

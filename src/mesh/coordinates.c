@@ -5,6 +5,7 @@ tess_coordinates tess_coordinates_by(const int degrees[TESS_AXES], int rank)
     tess_coordinates at = {.rank = rank,
                            .n_data = tess_axes_ranks(degrees, TESS_AXIS_OF_BATCH),
                            .n_parts = tess_axes_ranks(degrees, TESS_AXIS_OF_MODEL)};
+    at.n_experts = 1;
     const int64_t world = (int64_t)at.n_data * at.n_parts;
     at.world = (int)(world < INT32_MAX ? world : INT32_MAX);
     for (int axis = TESS_AXES - 1, left = rank; axis >= 0; axis--) {
@@ -23,7 +24,10 @@ tess_coordinates tess_coordinates_of(const tess_parallelism_section *parallelism
 {
     int degrees[TESS_AXES];
     tess_axes_degrees(parallelism, degrees);
-    return tess_coordinates_by(degrees, rank);
+    tess_coordinates at = tess_coordinates_by(degrees, rank);
+    at.n_experts = (int)parallelism->expert_parallel_degree;
+    at.expert = rank % at.n_experts;
+    return at;
 }
 
 bool tess_coordinates_counts(const tess_coordinates *at)

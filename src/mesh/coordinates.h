@@ -10,6 +10,7 @@ typedef struct tess_coordinates {
     int degree[TESS_AXES]; /* ranks along each axis; 1 on an axis that the mesh does not have */
     int data, n_data;      /* place among the ranks that divide a step's micro-batches: row-major over those axes */
     int part, n_parts;     /* place among the ranks that have the same micro-batches: row-major over the other axes */
+    int expert, n_experts; /* place among the consecutive ranks that divide the experts of layers; 1 if none do */
 } tess_coordinates;
 
 /* Whether the rank is the first of those that have the same micro-batches. */

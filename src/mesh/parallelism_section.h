@@ -37,6 +37,12 @@
     OPTION(BOOL, parallelism, enable_async_tensor_parallel, NOTHING, "false",                                          \
            "accepted for torchtitan's configurations; changes nothing, because exchanges are one copy into shared "    \
            "memory")                                                                                                   \
+    OPTION(INT, parallelism, expert_parallel_degree, LAYOUT, "1", 1, 1024,                                             \
+           "number of ranks that divide the experts of each layer: neighbours that have other micro-batches, times "   \
+           "tensor_parallel_degree; each has whole experts, and tokens go to the ranks of their experts")              \
+    OPTION(INT, parallelism, expert_tensor_parallel_degree, NOTHING, "1", 1, 4096,                                     \
+           "accepted for torchtitan's configurations; only 1 works with expert_parallel_degree, because ranks that "   \
+           "divide experts have whole ones")                                                                           \
     OPTION(DEGREE, parallelism, pipeline_parallel_degree, "pp", "1", 1, 4096,                                          \
            "number of stages that the layers are divided into; each stage has its own ranks")                          \
     /* tess_pipeline_kind */                                                                                           \

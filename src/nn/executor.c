@@ -37,6 +37,11 @@ static tess_status check_options(const tess_model *model, const tess_executor_op
     TESS_CHECK(rank == model->part.tp_rank && degree == model->part.tp_degree, TESS_E_INVALID,
                "executor: its points are those of rank %d of %d, but the model is the part of rank %d of %d", rank,
                degree, model->part.tp_rank, model->part.tp_degree);
+    const tess_expert_points *experts = o->expert_points;
+    rank = experts != NULL ? experts->rank : 0;
+    TESS_CHECK(rank == model->part.ep_rank && (experts != NULL ? experts->degree : 1) == model->part.ep_degree,
+               TESS_E_INVALID, "executor: its experts are those of rank %d, but the model has those of rank %d of %d",
+               rank, model->part.ep_rank, model->part.ep_degree);
     TESS_CHECK(!o->sequence_parallel || degree > 1, TESS_E_INVALID,
                "executor: sequence_parallel is for ranks that share a model; there is one");
     TESS_CHECK(!o->fp8 || (degree == 1 && config->lora.rank == 0 && o->dtype != TESS_F16), TESS_E_UNSUPPORTED,
@@ -153,6 +158,9 @@ tess_status tess_executor_create(tess_stream *stream, const tess_model *model, c
     e->options = *options;
     e->points = options->points != NULL ? *options->points : (tess_points){.degree = 1};
     e->options.points = &e->points;
+    e->expert_points =
+        options->expert_points != NULL ? *options->expert_points : (tess_expert_points){.degree = 1};
+    e->options.expert_points = &e->expert_points;
     TESS_TRY(alloc_memory(e));
     *out = TESS_GIVE(e);
     return TESS_OK;

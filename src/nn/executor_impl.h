@@ -65,6 +65,7 @@ struct tess_executor {
     char *works;                        /* (n_slots, 2, work_bytes of the model) the parts' structs of tensors */
     tess_slot_units *slots;             /* (n_slots) the units of each slot; NULL: all units */
     tess_points points;                 /* exchanges between ranks; empty if the degree is 1 */
+    tess_expert_points expert_points;   /* the same for ranks that divide the experts */
     tess_split_work split;
     tess_low_rank_work low_rank;
     void *rounded, *fusing; /* work space for members of tess_layer_call */

@@ -24,6 +24,25 @@ static tess_status check_layers(int64_t L, const tess_model_part *part)
     return TESS_OK;
 }
 
+static tess_status check_experts(const tess_model_config *config, const tess_model_part *part)
+{
+    const int64_t n = config->parts.experts.n;
+    const int tp = part->tp_degree > 1 ? part->tp_degree : 1;
+    if (part->ep_degree <= 1)
+        return TESS_OK;
+    TESS_CHECK(n > 0, TESS_E_INVALID,
+               "expert parallelism over %d ranks: the model has no experts; set parallelism.expert_parallel_degree=1",
+               part->ep_degree);
+    TESS_CHECK(n % part->ep_degree == 0, TESS_E_INVALID,
+               "expert parallelism over %d ranks: they cannot have as many of the %lld experts each; choose a "
+               "parallelism.expert_parallel_degree that divides %lld",
+               part->ep_degree, (long long)n, (long long)n);
+    TESS_CHECK(part->ep_degree % tp == 0 && part->ep_rank >= 0 && part->ep_rank < part->ep_degree, TESS_E_INVALID,
+               "part of a model: expert-parallel rank %d of %d, with %d tensor-parallel ranks", part->ep_rank,
+               part->ep_degree, tp);
+    return TESS_OK;
+}
+
 static tess_status check_part(const tess_model_config *config, const tess_model_part *part)
 {
     int64_t L = config->n_layers, first = part->first_layer, n = part->n_layers;
@@ -37,6 +56,7 @@ static tess_status check_part(const tess_model_config *config, const tess_model_
                "part of a model: a head of %lld outputs (score.weight) is not cut over tensor-parallel ranks: set "
                "parallelism.tensor_parallel_degree=1",
                (long long)config->n_outputs);
+    TESS_TRY(check_experts(config, part));
     if (part->layers != NULL)
         return check_layers(L, part);
     TESS_CHECK(first >= 0 && n >= 0 && first <= L && n <= L - first && (n > 0 || part->embedding || part->head),
@@ -97,7 +117,7 @@ static tess_status check_targets(const tess_model *model)
 
 tess_status tess_model_create(tess_mem *mem, const tess_model_config *config, tess_model **model)
 {
-    const tess_model_part all = {0, config->n_layers, true, true, NULL, 0, 1};
+    const tess_model_part all = {.n_layers = config->n_layers, .embedding = true, .head = true};
     TESS_TRY(tess_model_create_part(mem, config, &all, model));
     tess_status status = check_targets(*model);
     if (status != TESS_OK)
@@ -170,6 +190,7 @@ tess_status tess_model_create_part(tess_mem *mem, const tess_model_config *confi
     model->config = *config;
     model->part = *part;
     model->part.tp_degree = part->tp_degree > 1 ? part->tp_degree : 1;
+    model->part.ep_degree = part->ep_degree > 1 ? part->ep_degree : 1;
     model->table_unit = -1;
     model->n_units = tess_family_has_table(model) + (int)part->n_layers + part->head;
     TESS_TRY(TESS_NEW(mem, model->n_units, "blocks", &model->blocks));

@@ -35,6 +35,7 @@ typedef struct tess_param {
     bool beside;    /* part of a value head next to a language model: only trl's files contain it */
     /* Part of a LoRA adapter: "model.layers.3.mlp.up_proj.lora_A.weight" (rank, in), or lora_B (out, rank) */
     bool adapter;
+    bool expert; /* a matrix of an expert or its adapter, which expert parallelism gives to one rank */
     bool frozen; /* the parameter gets no gradient */
     /* A copy of a tied table for the embedding; the part with the head owns the table and its whole gradient */
     bool copy;
@@ -93,6 +94,10 @@ typedef struct tess_model_part {
      * distributed separately. Columns of the embedding's tables and of the head are distributed, too. Every rank has
      * all norms, and all biases of o and down. */
     int tp_rank, tp_degree;
+    /* This rank's share of the experts of each layer, as one of `ep_degree` ranks with expert parallelism; 0: one
+     * rank. Each has as many whole experts. The ranks are those with tensor parallelism, times the neighbours that
+     * have other micro-batches: ep_rank = neighbour * tp_degree + tp_rank. */
+    int ep_rank, ep_degree;
 } tess_model_part;
 
 /* Creates a part of a model. TESS_E_INVALID: no such layers or rank, or an embedding without the first layer, or a
@@ -238,6 +243,8 @@ typedef struct tess_executor_options {
     const tess_slot_units *slot_units; /* (n_slots) the units of each slot; NULL: all units. Create copies the array */
     /* Exchanges between ranks that share a model (tp_degree > 1), or NULL. Create copies it */
     const tess_points *points;
+    /* Exchanges between ranks that divide the experts (ep_degree > 1), or NULL. Create copies it */
+    const tess_expert_points *expert_points;
     /* true: each rank that shares the model has some rows of the stream; false: all rows */
     bool sequence_parallel;
     bool split_backward; /* keep the tensors that the weight part of a backward needs */

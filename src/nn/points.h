@@ -56,4 +56,25 @@ typedef struct tess_points {
     tess_status (*exchange)(void *self, const tess_exchange *exchange);
 } tess_points;
 
+/* Rows in memory of the executor's device, for each rank: out_rows[r] and in_rows[r] of them, from row out_at[r] and
+ * in_at[r] on. */
+typedef struct tess_row_exchange {
+    const char *what; /* a word for messages, of at most nine letters */
+    size_t row_bytes;
+    const void *in; /* what this rank sends */
+    void *out;      /* what it receives; does not overlap `in` */
+    const size_t *in_rows, *in_at, *out_rows, *out_at;
+} tess_row_exchange;
+
+/* Exchanges between ranks that divide a layer's experts. Both functions are collectives of them, called in the same
+ * order on all of them.
+ * counts: sends mine[r * n], n numbers in host memory, to rank r, and receives theirs[r * n] from it
+ * rows: sends rows; when it returns, `out` is complete and the caller may change `in` */
+typedef struct tess_expert_points {
+    void *self;
+    int rank, degree;
+    tess_status (*counts)(void *self, const int32_t *mine, int32_t *theirs, int64_t n);
+    tess_status (*rows)(void *self, const tess_row_exchange *exchange);
+} tess_expert_points;
+
 #endif

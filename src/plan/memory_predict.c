@@ -165,7 +165,7 @@ static rank_key key_of(const tess_memory_ranks *r, int rank)
     const tess_config *c = r->plan->config;
     if (rank >= tess_coordinates_by(r->degree, 0).world)
         return key;
-    const tess_coordinates at = tess_coordinates_by(r->degree, rank);
+    const tess_coordinates at = tess_coordinates_of(&r->plan->config->parallelism, rank);
     /* Groups of shards may share copies, a matrix is on one rank, and a task has models of other sizes. */
     const bool by_place = c->parallelism.fsdp_reshard_after_forward > 1 ||
                           (r->is_exact && (c->optimizer.name == TESS_MUON || r->plan->task != NULL));

@@ -34,18 +34,20 @@ static void place_param(const tess_config *config, const tess_stage_plan *plan, 
     p->stage = stage_of(plan, param->unit);
     p->owner = plan->rank;
     p->unit = param->slice.unit;
+    p->expert = param->expert && plan->part.ep_degree > 1 ? plan->part.ep_rank : -1;
     p->place[TESS_AXIS_TP] = cut_by(p->unit > 0, param->slice.dim);
     p->place[TESS_AXIS_SHARD] = cut_by(config->parallelism.shard_strategy != TESS_STRATEGY_NONE || narrow, 0);
 }
 
-/* Places the parameters of the ranks at one place of the pipeline. */
-static tess_status place_rank(const tess_config *config, int rank, tess_param_placements *out)
+/* Places the parameters of the ranks at one place of the pipeline that have the same experts. */
+static tess_status place_rank(const tess_config *config, int rank, int expert, tess_param_placements *out)
 {
     const tess_model_config *sizes = tess_model_get_config(out->model);
     tess_stage_plan plan;
     tess_model *part;
     TESS_TRY(tess_stage_plan_create(out->mem, config, sizes, rank, &plan));
-    plan.part.tp_degree = out->degree[TESS_AXIS_TP];
+    const tess_coordinates at = tess_coordinates_of(&config->parallelism, expert);
+    tess_stage_part_share(&at, &plan.part);
     out->n_stages = plan.shape.ranks * plan.shape.chunks;
     tess_status status = tess_model_create_part(out->mem, sizes, &plan.part, &part);
     if (status == TESS_OK) {
@@ -72,10 +74,11 @@ tess_status tess_param_placements_create(tess_mem *mem, const tess_config *confi
     for (int i = 0; i < out->n; i++) {
         const tess_param *param = tess_model_param(out->model, i);
         out->list[i] =
-            (tess_param_placement){.param = param, .shape = tess_shape_atleast_1d(&param->shape), .copy = -1};
+            (tess_param_placement){.param = param, .shape = tess_shape_atleast_1d(&param->shape), .copy = -1, .expert = -1};
     }
     for (int rank = 0; rank < out->degree[TESS_AXIS_PP]; rank++)
-        TESS_TRY(place_rank(config, rank, out));
+        for (int expert = 0; expert < config->parallelism.expert_parallel_degree; expert++)
+            TESS_TRY(place_rank(config, rank, expert, out));
     return TESS_OK;
 }
 
@@ -89,12 +92,13 @@ void tess_param_placements_free(tess_param_placements *placements)
 /* Reduces the box to what the rank holds of it along one axis. */
 static void cut(const tess_param_placement *p, int axis, int64_t unit, const tess_coordinates *at, tess_box *box)
 {
-    const tess_shares shares = tess_shares_equal(at->degree[axis]);
-    const int dim = p->place[axis].dim;
+    const int dim = p->place[axis].dim, neighbours = at->n_experts / at->degree[TESS_AXIS_TP];
+    const int apart = axis == TESS_AXIS_SHARD && p->expert >= 0 ? neighbours : 1;
+    const tess_shares shares = tess_shares_equal(at->degree[axis] / apart);
     int64_t begin, size;
     if (p->place[axis].kind != TESS_SHARD)
         return;
-    tess_shares_rows(&shares, box->size[dim] / unit, at->place[axis], &begin, &size);
+    tess_shares_rows(&shares, box->size[dim] / unit, at->place[axis] / apart, &begin, &size);
     box->begin[dim] += begin * unit;
     box->size[dim] = size * unit;
 }
@@ -102,7 +106,7 @@ static void cut(const tess_param_placement *p, int axis, int64_t unit, const tes
 tess_box tess_param_placement_box(const tess_param_placement *p, const tess_coordinates *at)
 {
     tess_box box = tess_box_whole(&p->shape);
-    if (at->place[TESS_AXIS_PP] != p->owner)
+    if (at->place[TESS_AXIS_PP] != p->owner || (p->expert >= 0 && at->expert != p->expert))
         return (tess_box){0};
     cut(p, TESS_AXIS_TP, p->unit, at, &box);
     cut(p, TESS_AXIS_SHARD, 1, at, &box);

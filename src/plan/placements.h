@@ -19,6 +19,7 @@ typedef struct tess_param_placement {
     int stage;                   /* stage of the pipeline that it belongs to */
     int owner;                   /* place along "pp" of the ranks that hold it */
     int copy;                    /* place along "pp" of the ranks that have a copy for their embedding, or -1 */
+    int expert;                  /* place among the ranks that divide experts of the one that has it; -1: all have it */
     int64_t unit;                /* "tp" cuts its dimension in multiples of it; 0: "tp" does not cut it */
     tess_place place[TESS_AXES]; /* placement over the ranks that differ only on this axis; not used for "pp" */
 } tess_param_placement;

@@ -65,6 +65,7 @@ tess_status verify_open_one(tess_mem *mem, const tess_verify_plan *plan, const t
     one->config.parallelism.shard_strategy = TESS_STRATEGY_NONE;
     for (int axis = 0; axis < TESS_AXES; axis++)
         *tess_axis_degree(&one->config.parallelism, axis) = 1;
+    one->config.parallelism.expert_parallel_degree = 1;
     tess_text_list_free(&one->config.parallelism.rank_order);
     tess_text_list_free(&one->config.parallelism.pipeline_parallel_split_points);
     one->config.activation_checkpoint.partition = false; /* one rank shares no layers */

@@ -244,7 +244,7 @@ static inline void model_create(model *m, tess_mesh *mesh, tess_fsdp_policy poli
     if (model_step_size > 0)
         EXPECT_OK(tess_fsdp_set_step_size(m->fsdp, model_step_size));
     if (model_second_family > 0)
-        EXPECT_OK(tess_fsdp_add_family(m->fsdp, "second", model_second_family, &second));
+        EXPECT_OK(tess_fsdp_add_family(m->fsdp, "second", model_second_family, 0, &second));
     EXPECT_OK(tess_fsdp_set_passes(m->fsdp, model_passes));
     for (int u = 0, end; u < MODEL_UNITS; u = end) {
         tess_param_desc descs[MODEL_PARAMS];

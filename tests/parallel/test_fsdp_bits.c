@@ -648,7 +648,7 @@ static void a_family_that_does_not_divide_the_ranks_is_refused(void)
     EXPECT_OK(tess_mesh_create(runtime, (tess_axis[]){{"dp_shard", -1}}, 1, &mesh));
     EXPECT_OK(tess_fsdp_create(mesh, &(tess_fsdp_policy){TESS_STRATEGY_FULL, TESS_F32, TESS_F32, 1, 1}, &fsdp));
     EXPECT_FAILS(
-        tess_fsdp_add_family(fsdp, "experts", 2, &family), TESS_E_INVALID,
+        tess_fsdp_add_family(fsdp, "experts", 2, 0, &family), TESS_E_INVALID,
         "family 'experts': fsdp: a family of units in 2 shards; choose a number that divides the 3 data ranks");
     tess_fsdp_destroy(&fsdp);
     tess_mesh_destroy(&mesh);

@@ -34,6 +34,8 @@ struct tess_stage_plan {
 tess_status tess_stage_plan_create(tess_mem *mem, const tess_config *config, const tess_model_config *model, int rank,
                                    tess_stage_plan *plan);
 void tess_stage_plan_free(tess_mem *mem, tess_stage_plan *plan);
+/* Sets the share of the layers and of the experts that the rank at these coordinates has. */
+void tess_stage_part_share(const tess_coordinates *at, tess_model_part *part);
 /* Creates the part of the model that a rank has at these places along "pp" and "tp". Errors are the same. */
 tess_status tess_stage_create_part(tess_mem *mem, const tess_config *config, const tess_model_config *model, int pp,
                                    int tp, tess_model **part);

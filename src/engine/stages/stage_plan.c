@@ -205,16 +205,22 @@ void tess_stage_plan_free(tess_mem *mem, tess_stage_plan *plan)
     *plan = (tess_stage_plan){0};
 }
 
+void tess_stage_part_share(const tess_coordinates *at, tess_model_part *part)
+{
+    part->tp_rank = at->place[TESS_AXIS_TP];
+    part->tp_degree = at->degree[TESS_AXIS_TP];
+    part->ep_rank = at->expert;
+    part->ep_degree = at->n_experts;
+}
+
 tess_status tess_stage_create_part(tess_mem *mem, const tess_config *config, const tess_model_config *model, int pp,
                                    int tp, tess_model **part)
 {
-    int degree[TESS_AXES];
+    const tess_coordinates at = tess_coordinates_of(&config->parallelism, tp);
     tess_stage_plan plan;
     *part = NULL;
-    tess_axes_degrees(&config->parallelism, degree);
     TESS_TRY(tess_stage_plan_create(mem, config, model, pp, &plan));
-    plan.part.tp_rank = tp;
-    plan.part.tp_degree = degree[TESS_AXIS_TP];
+    tess_stage_part_share(&at, &plan.part);
     tess_status status = tess_model_create_part(mem, model, &plan.part, part);
     tess_stage_plan_free(mem, &plan);
     return status;

@@ -16,23 +16,9 @@
 
 #include "base/mem/dry_mem.h"
 #include "device/device.h"
-#include "nn/layers/layers.h"
+#include "nn/layers/expert_exchange.h"
 
 /* ---- Routing ---- */
-/* Fetches the end of each expert's rows. A dry device has routed nothing: there, the first K experts have all tokens,
- * because products of T rows need most work space. */
-static tess_status fetch_ends(const tess_layer_call *c, const tess_experts_tensors *w, int32_t *ends)
-{
-    const tess_experts_params *p = c->own;
-    const int64_t E = p->n_experts;
-    if (tess_mem_is_dry(tess_stream_mem(c->stream))) {
-        for (int64_t e = 0; e < E; e++)
-            ends[e] = (int32_t)((e < p->top_k ? e + 1 : p->top_k) * c->T);
-        return TESS_OK;
-    }
-    return tess_fetch(c->stream, ends, w->ends, (size_t)E * sizeof(int32_t));
-}
-
 /* The router is no map of a layer: it has no adapter and no fp8, and its sums are in float32. */
 static tess_layer_call call_of_router(const tess_layer_call *c)
 {
@@ -102,27 +88,46 @@ static tess_status combine(const tess_layer_call *c, const tess_experts_tensors 
 }
 
 /* ---- Experts ---- */
-/* One expert with its rows of the tensors. */
+/* Whether products may wait to be computed as a group. */
+static bool may_group(const tess_layer_call *c)
+{
+    const bool whole = c->points->degree == 1 || tess_experts_are_divided(c->own);
+    return whole && c->config->lora.rank == 0 && !c->rounds && c->decode == NULL;
+}
+
+/* The rows of this rank's experts: inputs or their gradients, outputs or their gradients. */
+static void *own_x(const tess_experts_params *p, const tess_experts_tensors *w)
+{
+    return tess_experts_are_divided(p) ? w->own_x : w->x;
+}
+
+static void *own_out(const tess_experts_params *p, const tess_experts_tensors *w)
+{
+    return tess_experts_are_divided(p) ? w->own_out : w->out;
+}
+
+/* One expert with its rows of one source. */
 typedef struct expert_rows {
     tess_layer_call call;
     const tess_expert *expert;
     void *x, *gate, *up, *dact, *act, *out;
 } expert_rows;
 
-/* Every rank that shares the layer has all rows of an expert, whatever its rows of the stream. */
-static expert_rows rows_of(const tess_layer_call *c, const tess_experts_tensors *w, const int32_t *ends, int64_t e)
+/* Tensor-parallel ranks that have a part of each expert have all rows of it, whatever their rows of the stream. */
+static expert_rows rows_of(const tess_layer_call *c, const tess_experts_tensors *w, const tess_expert_ends *ends,
+                           int64_t source, int64_t e)
 {
     const tess_experts_params *p = c->own;
-    const int64_t begin = e > 0 ? ends[e - 1] : 0, C = c->block->hidden_size, F = p->size;
+    const int64_t *at = &ends->at[source * p->n_own + e], begin = at[0], C = c->block->hidden_size, F = p->size;
     expert_rows r = {*c,
                      &p->experts[e],
-                     tess_at(c, w->x, begin * C),
+                     tess_at(c, own_x(p, w), begin * C),
                      tess_at(c, w->gate, begin * (p->joined ? 2 * F : F)),
                      p->joined ? NULL : tess_at(c, w->up, begin * F),
                      p->joined && w->dact != NULL ? tess_at(c, w->dact, begin * F) : NULL,
                      tess_at(c, w->act, begin * F),
-                     tess_at(c, w->out, begin * C)};
-    r.call.T = ends[e] - begin;
+                     tess_at(c, own_out(p, w), begin * C)};
+    r.call.T = at[1] - begin;
     r.call.rows = (tess_cut){r.call.T, 0};
     r.call.split.by_rows = false;
     return r;
@@ -195,31 +200,134 @@ static tess_status inputs_backward(const expert_rows *r)
     return tess_linear_backward_inputs(&r->call, terms, r->up != NULL ? 2 : 1, r->call.fusing, r->x);
 }
 
-/* Does a step for every expert, as one group of products where they read only stored values of this rank. An expert
- * without rows has only gradients of its weights, which are 0. */
-static tess_status each_expert(const tess_layer_call *c, const tess_experts_tensors *w, const int32_t *ends,
+/* Does a step for every expert and source, as one group of products where they read only stored values of this rank. An
+ * expert without rows has only gradients of its weights, which are 0. */
+static tess_status each_expert(const tess_layer_call *c, const tess_experts_tensors *w, const tess_expert_ends *ends,
                                tess_status (*step)(const expert_rows *))
 {
     const tess_experts_params *p = c->own;
     tess_product_list list;
     tess_layer_call call = *c;
-    call.list = c->points->degree == 1 && c->config->lora.rank == 0 && !c->rounds && c->decode == NULL ? &list : NULL;
+    call.list = may_group(c) ? &list : NULL;
     list.n = 0;
-    for (int64_t e = 0; e < p->n_experts; e++) {
-        const expert_rows r = rows_of(&call, w, ends, e);
-        if (r.call.T > 0 || step == params_backward)
-            TESS_TRY(step(&r));
-    }
+    for (int64_t s = 0; s < p->sources; s++)
+        for (int64_t e = 0; e < p->n_own; e++) {
+            const expert_rows r = rows_of(&call, w, ends, s, e);
+            if (r.call.T > 0 || step == params_backward)
+                TESS_TRY(step(&r));
+        }
     return tess_linear_flush(&call);
 }
 
+/* ---- Gradients of weights that read several micro-batches ---- */
+enum { N_GRADIENTS = 3 * 4 }; /* of an expert: weights, biases, and the two factors of adapters */
+
+/* An expert with its parameters in arrays of its own, so that their gradients can go elsewhere. */
+typedef struct moved_expert {
+    tess_expert expert;
+    const void *w[N_GRADIENTS];
+    float *dw[N_GRADIENTS];
+    int64_t size[N_GRADIENTS];
+    int n;
+} moved_expert;
+
+static void move_param(const tess_layer_call *c, moved_expert *m, int *index, int64_t size)
+{
+    m->w[m->n] = c->w[*index];
+    m->dw[m->n] = c->dw[*index];
+    m->size[m->n] = size;
+    *index = m->n++;
+}
+
+static void move_map(const tess_layer_call *c, moved_expert *m, tess_linear *map)
+{
+    move_param(c, m, &map->weight, map->n_in * map->n_out);
+    if (map->bias >= 0)
+        move_param(c, m, &map->bias, map->n_out);
+    if (map->adapter.rank > 0) {
+        move_param(c, m, &map->adapter.a, map->adapter.rank * map->n_in);
+        move_param(c, m, &map->adapter.b, map->adapter.rank * map->n_out);
+    }
+}
+
+static moved_expert move_expert(const tess_layer_call *c, const tess_expert *expert)
+{
+    moved_expert m = {.expert = *expert, .n = 0};
+    move_map(c, &m, &m.expert.gate);
+    move_map(c, &m, &m.expert.up);
+    move_map(c, &m, &m.expert.down);
+    return m;
+}
+
+/* Elements of an expert's gradients. */
+static int64_t count_gradients(const tess_expert *x)
+{
+    const tess_linear *const maps[] = {&x->gate, &x->up, &x->down};
+    int64_t n = 0;
+    for (int i = 0; i < 3; i++)
+        n += maps[i]->n_in * maps[i]->n_out + maps[i]->n_out + maps[i]->adapter.rank * (maps[i]->n_in + maps[i]->n_out);
+    return n;
+}
+
+/* Computes the sum of an expert's gradients over sources [begin, end) as the tree of micro-batches has it: the sum of
+ * both halves. Each half without rows would add zeros. *any: whether the gradients were written. */
+static tess_status sum_sources(const tess_layer_call *c, const tess_experts_tensors *w, const tess_expert_ends *ends,
+                               int64_t e, moved_expert m, int begin, int end, float *room, bool *any)
+{
+    if (end - begin == 1) {
+        expert_rows r = rows_of(c, w, ends, begin, e);
+        *any = r.call.T > 0;
+        r.expert = &m.expert;
+        r.call.w = m.w;
+        r.call.dw = m.dw;
+        return *any ? params_backward(&r) : TESS_OK;
+    }
+    const int middle = (begin + end) / 2;
+    moved_expert second = m;
+    bool has_second;
+    TESS_TRY(sum_sources(c, w, ends, e, m, begin, middle, room, any));
+    for (int i = 0; i < m.n && *any; i++)
+        if (m.dw[i] != NULL) {
+            second.dw[i] = room;
+            room += m.size[i];
+        }
+    TESS_TRY(sum_sources(c, w, ends, e, second, middle, end, room, &has_second));
+    for (int i = 0; i < m.n && *any && has_second; i++)
+        if (m.dw[i] != NULL)
+            TESS_TRY(c->kernels->add(c->stream, &(tess_add_args){.a = m.dw[i],
+                                                                 .b = second.dw[i],
+                                                                 .y = m.dw[i],
+                                                                 .n = m.size[i],
+                                                                 .dtype = TESS_F32}));
+    *any |= has_second;
+    return TESS_OK;
+}
+
+/* The gradients of all experts' weights, each the sum over the sources. */
+static tess_status gradients(const tess_layer_call *c, const tess_experts_tensors *w, const tess_expert_ends *ends)
+{
+    const tess_experts_params *p = c->own;
+    if (p->sources == 1)
+        return each_expert(c, w, ends, params_backward);
+    for (int64_t e = 0; e < p->n_own; e++) {
+        bool any;
+        TESS_TRY(sum_sources(c, w, ends, e, move_expert(c, &p->experts[e]), 0, p->sources, w->partial, &any));
+        if (!any) {
+            const expert_rows r = rows_of(c, w, ends, 0, e);
+            TESS_TRY(params_backward(&r));
+        }
+    }
+    return TESS_OK;
+}
+
 /* ---- The part ---- */
-/* Whether backward needs the part's normed input: for the gradients of the router or of an expert. */
+/* Whether backward needs the part's normed input: for the gradients of the router or of an expert. That may be an expert
+ * of another rank. */
 static bool reads_input(const tess_layer_call *c)
 {
     const tess_experts_params *p = c->own;
-    bool reads = tess_wants(c, p->router.weight);
-    for (int64_t e = 0; e < p->n_experts && !reads; e++)
+    bool reads = tess_wants(c, p->router.weight) || tess_experts_are_divided(p);
+    for (int64_t e = 0; e < p->n_own && !reads; e++)
         reads = tess_linear_reads_input(c, &p->experts[e].gate) ||
                 (!p->joined && tess_linear_reads_input(c, &p->experts[e].up));
     return reads;
@@ -231,7 +339,7 @@ static tess_status experts_forward(const tess_layer_call *c, const tess_tensors 
     const tess_experts_tensors *w = t->own;
     const bool again = c->dw != NULL;
     const void *y = t->y;
-    int32_t ends[TESS_MAX_EXPERTS];
+    tess_expert_ends ends;
 
     /* h2 (R, C) = h + branch;  y = norm(h2), which backward also reads */
     if (groups & TESS_GROUP_RESIDUAL)
@@ -243,11 +351,13 @@ static tess_status experts_forward(const tess_layer_call *c, const tess_tensors 
 
     /* The experts of each token;  x (N, C) = y of each sorted row;  out (N, C) = its expert's output */
     TESS_TRY(route(c, y, w));
-    TESS_TRY(fetch_ends(c, w, ends));
+    TESS_TRY(tess_experts_meet(c, w, &ends));
     TESS_TRY(sort_inputs(c, y, w));
-    TESS_TRY(each_expert(c, w, ends, gate_forward));
-    TESS_TRY(p->joined ? clamped_forward(c, w) : each_expert(c, w, ends, up_forward));
-    TESS_TRY(each_expert(c, w, ends, down_forward));
+    TESS_TRY(tess_experts_send(c, &ends, w->x, w->own_x));
+    TESS_TRY(each_expert(c, w, &ends, gate_forward));
+    TESS_TRY(p->joined ? clamped_forward(c, w) : each_expert(c, w, &ends, up_forward));
+    TESS_TRY(each_expert(c, w, &ends, down_forward));
+    TESS_TRY(tess_experts_return(c, &ends, w->own_out, w->out));
     if (again)
         return TESS_OK;
 
@@ -335,8 +445,8 @@ static tess_status experts_backward(const tess_layer_call *c, const tess_tensors
     const tess_experts_tensors *w = t->own;
     const tess_layer_call router = call_of_router(c);
     const void *dh3, *y = t->y; /* (T, C) */
-    int32_t ends[TESS_MAX_EXPERTS];
-    TESS_TRY(fetch_ends(c, w, ends));
+    tess_expert_ends ends;
+    TESS_TRY(tess_experts_meet(c, w, &ends));
 
     /* out (N, C) = w dh3, and the gradients of w: dh3 out;  from these, dlogits (T, E) */
     if (inputs) {
@@ -351,7 +461,8 @@ static tess_status experts_backward(const tess_layer_call *c, const tess_tensors
                                                                                    .C = c->block->hidden_size,
                                                                                    .dtype = c->dtype}));
         TESS_TRY(route_backward(c, w));
-        TESS_TRY(add_loads(c, w, ends));
+        TESS_TRY(add_loads(c, w, ends.own));
+        TESS_TRY(tess_experts_send(c, &ends, w->out, w->own_out));
     }
 
     /* The gradients of all weights;  x (N, C) becomes the gradient of each row's input */
@@ -359,14 +470,17 @@ static tess_status experts_backward(const tess_layer_call *c, const tess_tensors
         if (c->block->parts[c->block->n_parts - 1].own != p) /* a later part has overwritten what forward left in y */
             TESS_TRY(tess_norm_again(c, &p->norm, t, &y));
         TESS_TRY(sort_inputs(c, y, w));
+        TESS_TRY(tess_experts_send(c, &ends, w->x, w->own_x));
     }
     if (inputs)
-        TESS_TRY(each_expert(c, w, ends, p->joined ? dact_backward : act_backward));
+        TESS_TRY(each_expert(c, w, &ends, p->joined ? dact_backward : act_backward));
     if (inputs && p->joined)
         TESS_TRY(clamped_backward(c, w));
-    TESS_TRY(each_expert(c, w, ends, params_backward));
-    if (inputs)
-        TESS_TRY(each_expert(c, w, ends, inputs_backward));
+    TESS_TRY(gradients(c, w, &ends));
+    if (inputs) {
+        TESS_TRY(each_expert(c, w, &ends, inputs_backward));
+        TESS_TRY(tess_experts_return(c, &ends, own_x(p, w), w->x));
+    }
     TESS_TRY(tess_linear_own_backward_params(&router, &p->router, y, w->dlogits, false));
 
     /* dy (R, C) = dlogits Wrouter^T + the sum over each token's experts;  dh2 = dh3 + norm'(dy) at h2 */
@@ -390,7 +504,7 @@ static tess_status experts_backward(const tess_layer_call *c, const tess_tensors
 
 /* ---- Tables ---- */
 /* clang-format off */
-enum { E = TESS_OWN_DIMS, K, ENDS, KF, KC, Z, SUMS, GATES, UPS, DACT };
+enum { E = TESS_OWN_DIMS, K, ENDS, KC, Z, SUMS, GATES, UPS, DACT, MF, MC, PARTIAL };
 enum {
     RESIDUAL = TESS_GROUP_RESIDUAL, FEED = TESS_GROUP_FEED_FORWARD, SAVED = TESS_TENSOR_SAVED,
     RESULT = SAVED | TESS_TENSOR_FORWARD, CHANGED = RESULT | TESS_TENSOR_OVERWRITTEN,
@@ -413,12 +527,24 @@ static const tess_tensor_row tensors[] = {
     {AT(dact),       TESS_DIM_T,   DACT,          false, BACKWARD,        0},
     {AT(out),        TESS_DIM_T,   KC,            false, CHANGED,         FEED},
     {AT(x),          TESS_DIM_T,   KC,            false, WORK,            0},
-    {AT(act),        TESS_DIM_T,   KF,            false, WORK | LEFT,     0},
+    {AT(own_x),      TESS_DIM_T,   MC,            false, WORK,            0},
+    {AT(own_out),    TESS_DIM_T,   MC,            false, WORK | LEFT,     0},
+    {AT(act),        TESS_DIM_T,   MF,            false, WORK | LEFT,     0},
+    {AT(partial),    TESS_DIM_ONE, PARTIAL,       true,  BACKWARD,        0},
     {AT(dlogits),    TESS_DIM_T,   E,             false, BACKWARD | LEFT, 0},
     {AT(sums),       TESS_DIM_ONE, SUMS,          true,  BACKWARD,        0},
 };
 #undef AT
 /* clang-format on */
+
+/* Levels of the tree over the sources. */
+static int64_t levels_of(int sources)
+{
+    int64_t n = 0;
+    while (1 << n < sources)
+        n++;
+    return n;
+}
 
 static void sizes(TESS_UNUSED const tess_model *model, const void *own, int64_t size[TESS_N_DIMS])
 {
@@ -426,11 +552,13 @@ static void sizes(TESS_UNUSED const tess_model *model, const void *own, int64_t 
     size[E] = p->n_experts;
     size[K] = p->top_k;
     size[ENDS] = p->n_experts + 1;
-    size[KF] = p->top_k * p->size;
-    size[GATES] = (p->joined ? 2 : 1) * size[KF];
-    size[UPS] = p->joined ? -1 : size[KF];
-    size[DACT] = p->joined ? size[KF] : -1;
+    size[MF] = p->sources * p->top_k * p->size;
+    size[GATES] = (p->joined ? 2 : 1) * size[MF];
+    size[UPS] = p->joined ? -1 : size[MF];
+    size[DACT] = p->joined ? size[MF] : -1;
     size[KC] = p->top_k * size[TESS_DIM_C];
+    size[MC] = tess_experts_are_divided(p) ? p->sources * size[KC] : -1;
+    size[PARTIAL] = p->sources > 1 ? levels_of(p->sources) * count_gradients(&p->experts[0]) : -1;
     size[Z] = p->z > 0 ? 1 : -1;
     size[SUMS] = p->z > 0 || p->balance > 0 ? p->n_experts + 2 : -1;
 }
@@ -439,7 +567,7 @@ static const tess_linear *map(const void *own, int i)
 {
     const tess_experts_params *p = own;
     const int each = p->joined ? 2 : 3;
-    if (i >= each * p->n_experts)
+    if (i >= each * p->n_own)
         return NULL;
     const tess_expert *x = &p->experts[i / each];
     return i % each == 0 ? &x->gate : i % each == each - 1 ? &x->down : &x->up;
@@ -459,7 +587,7 @@ static void room_of(const void *own, tess_part_room *room)
     room->shared = larger(room->shared, all);
     room->operands = larger(room->operands, all);
     room->activated = larger(room->activated, p->size);
-    room->grouped = larger(room->grouped, p->top_k);
+    room->grouped = larger(room->grouped, p->sources * p->top_k);
     room->sums |= p->experts[0].down.adapter.rank > 0;
 }
 

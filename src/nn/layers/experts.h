@@ -14,6 +14,8 @@ typedef struct tess_expert {
 typedef struct tess_experts_params {
     int64_t size; /* F, this rank's part of the channels of an expert */
     int64_t n_experts, top_k;
+    int64_t n_own; /* experts of this rank, of as many on each rank */
+    int sources;   /* micro-batches whose rows this rank's experts read; 1 without expert parallelism */
     bool normalize;        /* the weights of a token's experts add up to 1 */
     double balance, z;     /* factors of the auxiliary losses; 0: none */
     bool joined;           /* gate and up are one map */
@@ -21,7 +23,7 @@ typedef struct tess_experts_params {
     bool lends_norm;       /* a shared expert reads the norm's output, too; its din is the gradient of that */
     tess_norm norm;        /* the norm before router and experts */
     tess_linear router;    /* (E, C), whole on every rank */
-    tess_expert experts[]; /* (n_experts) */
+    tess_expert experts[]; /* (n_own) */
 } tess_experts_params;
 
 /* Letters as in layers.h. E experts, of which each token chooses K. N = T K sorted rows: first those of expert 0, with
@@ -37,11 +39,14 @@ typedef struct tess_experts_tensors {
     float *gates;          /* (N) the weight of each sorted row; in backward its gradient */
     int32_t *ends;         /* (E + 1) the end of each expert's rows, and the first token with a NaN, or -1 */
     void *x;               /* (N, C) inputs of experts; in backward also their gradients */
-    void *gate, *up;       /* (N, F); joined: gate is (N, 2F), and up NULL */
-    void *dact;            /* (N, F), only if joined */
-    void *act;             /* (N, F) */
     void *out;             /* (N, C) outputs of experts; backward replaces them by their gradients */
     void *dlogits;         /* (T, E) */
+    /* Rows of all sources for this rank's experts, at most M = N times the sources (expert_exchange.h) */
+    void *own_x, *own_out; /* (M, C) as x and out; NULL without expert parallelism: x and out are these rows */
+    void *gate, *up;       /* (M, F); joined: gate is (M, 2F), and up NULL */
+    void *dact;            /* (M, F), only if joined */
+    void *act;             /* (M, F) */
+    float *partial;        /* gradients of one expert, for each level of the tree over sources; NULL: one source */
     void *sums; /* the sum of lse^2 as a double, then (E) floats: sums of probs; only with an auxiliary loss */
 } tess_experts_tensors;
 

@@ -104,13 +104,16 @@ void tess_family_experts(tess_model *model, int unit, const char *norm, const te
 {
     const tess_model_config *c = &model->config;
     const int64_t n = c->parts.experts.n, C = c->hidden_size;
-    const tess_cut stream = {C, 0}, channels = {c->parts.experts.size, 1};
+    const int ranks = model->part.ep_degree, together = model->part.tp_degree;
+    const tess_cut stream = {C, 0}, channels = {c->parts.experts.size, ranks > 1 ? 0 : 1};
     const char *layer = model->blocks[unit].name;
     tess_experts_params *p =
         tess_model_add_sized_part(model, unit, &tess_experts_part, sizeof(*p) + (size_t)n * sizeof(p->experts[0]));
     if (p == NULL)
         return;
     p->n_experts = n;
+    p->n_own = n / ranks;
+    p->sources = ranks > 1 ? ranks / together : 1;
     p->top_k = c->parts.experts.top_k;
     p->normalize = c->parts.experts.normalize;
     p->balance = c->parts.experts.balances ? c->parts.experts.balance : 0;
@@ -124,22 +127,25 @@ void tess_family_experts(tess_model *model, int unit, const char *norm, const te
         return;
     }
     const int first = model->n_params;
-    for (int64_t e = 0; e < n; e++) {
+    for (int64_t i = 0; i < p->n_own; i++) {
+        const int64_t e = model->part.ep_rank * p->n_own + i;
         char name[3][TESS_PARAM_NAME_SIZE];
         const char *const maps[] = {mixture->gate, mixture->up, mixture->down};
-        for (int i = 0; i < 3; i++)
-            snprintf(name[i], sizeof(name[i]), "%s.experts.%d.%s", mixture->name, (int)e, maps[i]);
+        for (int k = 0; k < 3; k++)
+            snprintf(name[k], sizeof(name[k]), "%s.experts.%d.%s", mixture->name, (int)e, maps[k]);
         const tess_family_linear in = {.in = stream, .out = channels, .std = c->initializer_range},
                                  out = {.in = channels, .out = stream, .std = c->initializer_range};
-        tess_expert *x = &p->experts[e];
+        tess_expert *x = &p->experts[i];
         *x = (tess_expert){tess_family_add_linear(model, unit, name[0], &in),
                            tess_family_add_linear(model, unit, name[1], &in),
                            tess_family_add_linear(model, unit, name[2], &out)};
         x->down.in_leaf = x->gate.out_leaf = x->up.out_leaf = tess_leaf_of(channels.size, c->sum_leaves);
     }
     p->size = p->experts[0].down.n_in;
-    for (int i = first; i < model->n_params; i++)
+    for (int i = first; i < model->n_params; i++) {
         model->params[i].idle = (float)(1 - (double)p->top_k / (double)n);
+        model->params[i].expert = true;
+    }
     if (c->parts.experts.shared > 0)
         add_shared(model, unit, p, mixture);
 }

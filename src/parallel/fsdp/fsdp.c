@@ -37,7 +37,7 @@ static tess_status check_groups(const tess_fsdp *fsdp, int n_shards)
     return TESS_OK;
 }
 
-tess_status tess_fsdp_add_family(tess_fsdp *fsdp, const char *name, int n_shards, tess_fsdp_family **out)
+tess_status tess_fsdp_add_family(tess_fsdp *fsdp, const char *name, int n_shards, int parts, tess_fsdp_family **out)
 {
     tess_fsdp_family *family = NULL;
     *out = NULL;
@@ -47,7 +47,7 @@ tess_status tess_fsdp_add_family(tess_fsdp *fsdp, const char *name, int n_shards
     TESS_TRY(TESS_NEW(fsdp->place.mem, 1, "family", &family));
     *family = (tess_fsdp_family){.fsdp = fsdp, .name = name, .index = fsdp->n_families, .bad_micro = -1};
     fsdp->families[fsdp->n_families++] = family;
-    TESS_TRY_CTX(tess_fsdp_teams_open(&fsdp->topology, n_shards, &family->teams), "fsdp: family '%s'", name);
+    TESS_TRY_CTX(tess_fsdp_teams_open(&fsdp->topology, n_shards, parts, &family->teams), "fsdp: family '%s'", name);
     TESS_TRY(check_groups(fsdp, n_shards));
     *out = family;
     return TESS_OK;
@@ -58,7 +58,7 @@ static tess_status open_all(tess_fsdp *fsdp, tess_mesh *mesh)
     tess_fsdp_family *dense;
     TESS_TRY(tess_fsdp_topology_open(mesh, &fsdp->topology));
     fsdp->step.shares = tess_shares_equal(fsdp->topology.n_data);
-    return tess_fsdp_add_family(fsdp, "dense", fsdp->topology.n_shards, &dense);
+    return tess_fsdp_add_family(fsdp, "dense", fsdp->topology.n_shards, 0, &dense);
 }
 
 tess_status tess_fsdp_create(tess_mesh *mesh, const tess_fsdp_policy *policy, tess_fsdp **out)
@@ -288,9 +288,11 @@ static tess_status fill_unit(tess_unit *unit, const char *name, const tess_param
 {
     tess_fsdp *fsdp = unit->fsdp;
     TESS_TRY(copy_text(unit, name, &unit->name));
-    const char *dot = strrchr(unit->name, '.'); /* "model.layers.12" gives "layer" 12 */
-    bool numbered = dot != NULL && dot[1] >= '0' && dot[1] <= '9';
-    snprintf(unit->label, sizeof(unit->label), "%s", numbered ? "layer" : unit->name);
+    const char *dot = unit->name; /* "model.layers.12" gives "layer" 12, "model.layers.12.experts" "experts" 12 */
+    while ((dot = strchr(dot + 1, '.')) != NULL && !(dot[1] >= '0' && dot[1] <= '9'))
+        ;
+    const bool numbered = dot != NULL, dense = unit->family == fsdp->families[0];
+    snprintf(unit->label, sizeof(unit->label), "%s", !dense ? unit->family->name : numbered ? "layer" : unit->name);
     unit->number = numbered ? strtoll(dot + 1, NULL, 10) : -1;
     TESS_TRY(TESS_PART(unit, n_params, "parameter table", &unit->params));
     unit->n_params = n_params;

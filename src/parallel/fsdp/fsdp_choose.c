@@ -6,14 +6,14 @@ static bool is_power_of_two(int n)
     return (n & (n - 1)) == 0;
 }
 
-/* Returns the number of micro-batches in a leaf of the counters. Without replicas each micro-batch is a leaf. With
+/* Returns the number of micro-batches in a leaf of the counters. Without replicas the gradient of a rank is a leaf. With
  * replicas a leaf is the sum over all ranks, if that sum and the sum over a replica's shards are subtrees. Otherwise it
  * is the sum over a replica's shards, if that is a subtree. */
 static int leaf_of(const tess_fsdp_teams *teams)
 {
     if (teams->n_replicas == 1 || !is_power_of_two(teams->n_shards))
-        return 1;
-    return is_power_of_two(teams->n_replicas) ? teams->n_shards * teams->n_replicas : teams->n_shards;
+        return teams->parts;
+    return teams->parts * teams->n_shards * (is_power_of_two(teams->n_replicas) ? teams->n_replicas : 1);
 }
 
 /* Whether any `group` ranks of the shard team cannot share copies: they are on several hosts, or each has a device. */
@@ -56,6 +56,6 @@ tess_fsdp_facts tess_fsdp_choose(const tess_fsdp_family *family)
         .defer = strategy == TESS_STRATEGY_ZERO1 && !alone,
         .splits_copies = splits(family, teams->n_shards),
         .leaf = leaf,
-        .portion = teams->n_shards * teams->n_replicas / leaf,
+        .portion = teams->n_shards * teams->n_replicas * teams->parts / leaf,
     };
 }

@@ -28,7 +28,7 @@ bool tess_fsdp_exchanges_any(const tess_fsdp_family *family, int64_t n_leaves)
 
 static tess_fsdp_exchange sizes_of(const tess_fsdp_family *family)
 {
-    tess_fsdp_exchange x = {.given = family->facts.leaf == 1 ? family->teams.n_shards : 1};
+    tess_fsdp_exchange x = {.given = family->facts.leaf == family->teams.parts ? family->teams.n_shards : 1};
     for (int u = 0; u < family->fsdp->n_units; u++)
         if (family->fsdp->units[u]->layout.own_elements > x.elements)
             x.elements = family->fsdp->units[u]->layout.own_elements;
@@ -75,7 +75,7 @@ void tess_fsdp_exchange_free(tess_fsdp_family *family)
 const tess_leaf_step *tess_fsdp_exchange_steps(const tess_fsdp_family *family, int micro, int *n_steps)
 {
     tess_fsdp_exchange *x = family->exchange;
-    int left = tess_fsdp_leaves_of(&family->fsdp->step, micro) - family->teams.replica * family->teams.n_shards;
+    int left = tess_fsdp_gradients_of(&family->fsdp->step, family, micro) - family->teams.replica * family->teams.n_shards;
     *n_steps = x->given;
     for (int i = 0; i < x->given; i++)
         x->steps[i] = (tess_leaf_step){.begin = i, .n = 1, .y = x->own + (size_t)i * x->elements};
@@ -90,7 +90,7 @@ static int plan(tess_unit *unit)
 {
     const tess_fsdp_family *family = unit->family;
     const tess_fsdp *fsdp = unit->fsdp;
-    int leaves = tess_fsdp_leaves_of(&fsdp->step, unit->reduction.micro);
+    int leaves = tess_fsdp_gradients_of(&fsdp->step, family, unit->reduction.micro);
     int n = family->exchange->given > 1 ? leaves : (leaves + family->teams.n_shards - 1) / family->teams.n_shards;
     if (family->facts.portion > 1) {
         tess_leaf_push(&unit->sums.counter, n, unit->sums.steps, &unit->sums.n_steps);

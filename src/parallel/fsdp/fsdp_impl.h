@@ -281,6 +281,12 @@ static inline int tess_fsdp_leaves_of(const tess_fsdp_progress *step, int micro)
     return (int)(left < step->shares.total ? left : step->shares.total);
 }
 
+/* Returns how many gradients of the family's ranks are sums of these: each of `parts` micro-batches, or fewer. */
+static inline int tess_fsdp_gradients_of(const tess_fsdp_progress *step, const tess_fsdp_family *family, int micro)
+{
+    return (tess_fsdp_leaves_of(step, micro) + family->teams.parts - 1) / family->teams.parts;
+}
+
 static inline bool tess_fsdp_is_last_pass(const tess_fsdp_progress *step)
 {
     return step->pass == step->n_passes - 1;

@@ -78,7 +78,7 @@ static tess_box primary_of(const tess_unit *unit, const tess_fsdp_param *p)
     tess_box box = box_of(&unit->family->teams, p, TESS_SHARD, TESS_SHARD);
     if (p->elsewhere)
         box.size[0] = 0;
-    if (p->tp.kind != TESS_SHARD)
+    if (p->tp.kind != TESS_SHARD && !unit->family->teams.apart)
         divide(&box, unit->fsdp->topology.n_tp, unit->fsdp->topology.tp);
     return box;
 }

@@ -38,7 +38,7 @@ static void count_traffic(const tess_unit *unit, const tess_leaf_step *steps, in
 /* Enters the micro-batch's leaves in the counter. */
 static void push(tess_unit *unit)
 {
-    tess_fsdp_sums_push(&unit->sums, tess_fsdp_leaves_of(&unit->fsdp->step, unit->reduction.micro));
+    tess_fsdp_sums_push(&unit->sums, tess_fsdp_gradients_of(&unit->fsdp->step, unit->family, unit->reduction.micro));
 }
 
 /* Encodes the gradient in the window, in the form in which it travels. */
@@ -334,7 +334,7 @@ void tess_fsdp_reduce_ahead(const tess_unit *unit)
     if (is_in_place(unit) || unit->family->teams.n_replicas > 1)
         steps[n++] = (tess_leaf_step){.y = tess_leaf_unused(&counter)};
     else
-        tess_leaf_push(&counter, tess_fsdp_leaves_of(&unit->fsdp->step, unit->micro), steps, &n);
+        tess_leaf_push(&counter, tess_fsdp_gradients_of(&unit->fsdp->step, unit->family, unit->micro), steps, &n);
     tess_fsdp_sums_fetch(unit, steps, n);
 }
 

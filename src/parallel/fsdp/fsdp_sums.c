@@ -54,7 +54,7 @@ static tess_status grow(tess_unit *unit, int n)
 
 int tess_fsdp_sums_needed(const tess_fsdp_teams *teams, int leaf, int64_t n_leaves)
 {
-    const int portion = teams->n_shards * teams->n_replicas / leaf;
+    const int portion = teams->n_shards * teams->n_replicas * teams->parts / leaf;
     return tess_leaf_memory((n_leaves + leaf - 1) / leaf, portion, teams->n_replicas > 1 && portion == 1);
 }
 

@@ -59,17 +59,19 @@ void tess_fsdp_topology_close(tess_fsdp_topology *topology)
 /* ---- Families ---- */
 typedef struct division {
     const tess_fsdp_topology *topology;
-    int n_shards;
+    int n_shards, parts;
 } division;
 
 static tess_split_place replica_of(const void *d, int data)
 {
-    return (tess_split_place){.color = data / ((const division *)d)->n_shards};
+    const division *by = d;
+    return (tess_split_place){.color = data / by->parts / by->n_shards * by->parts + data % by->parts};
 }
 
 static tess_split_place shard_of(const void *d, int data)
 {
-    return (tess_split_place){.color = data % ((const division *)d)->n_shards};
+    const division *by = d;
+    return (tess_split_place){.color = data % (by->n_shards * by->parts)};
 }
 
 /* Returns the shard of a rank of the model team. */
@@ -86,7 +88,7 @@ static tess_split_place shard_of_model_rank(const void *d, int rank)
 static tess_status find_teams(const division *d, tess_fsdp_teams *teams)
 {
     const tess_fsdp_topology *t = d->topology;
-    if (d->n_shards == t->n_shards) {
+    if (d->n_shards == t->n_shards && d->parts == 1) {
         teams->shard_team = tess_mesh_team(t->mesh, "dp_shard");
         teams->replicate_team = teams->n_replicas > 1 ? tess_mesh_team(t->mesh, "dp_replicate") : NULL;
     } else {
@@ -96,22 +98,27 @@ static tess_status find_teams(const division *d, tess_fsdp_teams *teams)
         teams->shard_team = teams->made[0];
         teams->replicate_team = teams->made[1];
     }
-    if (teams->n_replicas > 1 && t->n_tp > 1)
+    if (teams->n_replicas > 1 && t->n_tp > 1 && !teams->apart)
         TESS_TRY(tess_team_split_by(t->model_team, shard_of_model_rank, d, "copies", &teams->made[2]));
     teams->copies_team = teams->made[2];
     return TESS_OK;
 }
 
-tess_status tess_fsdp_teams_open(const tess_fsdp_topology *topology, int n_shards, tess_fsdp_teams *teams)
+tess_status tess_fsdp_teams_open(const tess_fsdp_topology *topology, int n_shards, int parts, tess_fsdp_teams *teams)
 {
-    const division d = {topology, n_shards};
-    TESS_CHECK(n_shards >= 1 && topology->n_data % n_shards == 0, TESS_E_INVALID,
-               "fsdp: a family of units in %d shards; choose a number that divides the %d data ranks", n_shards,
+    const division d = {topology, n_shards, parts > 0 ? parts : 1};
+    TESS_CHECK((d.parts & (d.parts - 1)) == 0 && topology->n_data % d.parts == 0, TESS_E_INVALID,
+               "fsdp: a family of units with %d parts; choose a power of two that divides the %d data ranks", d.parts,
                topology->n_data);
+    const int n = topology->n_data / d.parts, place = topology->data / d.parts;
+    TESS_CHECK(n_shards >= 1 && n % n_shards == 0, TESS_E_INVALID,
+               "fsdp: a family of units in %d shards; choose a number that divides the %d data ranks", n_shards, n);
     *teams = (tess_fsdp_teams){.n_shards = n_shards,
-                               .shard = topology->data % n_shards,
-                               .n_replicas = topology->n_data / n_shards,
-                               .replica = topology->data / n_shards};
+                               .shard = place % n_shards,
+                               .n_replicas = n / n_shards,
+                               .replica = place / n_shards,
+                               .parts = d.parts,
+                               .apart = parts > 0};
     TESS_TRY_CTX(find_teams(&d, teams), "fsdp: teams of %d shards", n_shards);
     return TESS_OK;
 }

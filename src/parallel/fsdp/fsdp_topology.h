@@ -4,7 +4,11 @@
  * The data ranks are those of the mesh's axes "dp_replicate" and "dp_shard", in this order. Units of parameters belong
  * to families. A family is divided into shards: n_shards consecutive data ranks hold its parameters once, and the
  * groups of n_shards ranks are its replicas. So the number of a data rank is replica * n_shards + shard in every
- * family, and all families sum the same micro-batches in the same order. */
+ * family, and all families sum the same micro-batches in the same order.
+ *
+ * A family of experts has other parameters on each of `parts` neighbouring data ranks, and on each rank of "tp". The
+ * rank that has an expert computes its gradient from the micro-batches of all of them. There the number of a data rank
+ * is (replica * n_shards + shard) * parts + part, and its gradient is the sum over `parts` micro-batches. */
 #ifndef TESS_PARALLEL_FSDP_FSDP_TOPOLOGY_H
 #define TESS_PARALLEL_FSDP_FSDP_TOPOLOGY_H
 
@@ -33,15 +37,18 @@ typedef struct tess_fsdp_teams {
     tess_team *group_team;     /* the ranks that gather each other's stashes; NULL: there are no stashes */
     tess_team *made[3];        /* the teams above that are not the mesh's */
     int n_shards, shard, n_replicas, replica;
+    int parts;  /* neighbouring data ranks with different parameters, whose micro-batches each of them sums; else 1 */
+    bool apart; /* the ranks of "tp" have different parameters, too */
 } tess_fsdp_teams;
 
 /* Finds the teams of all families. After a failure, call `close`. Collective over the mesh. */
 tess_status tess_fsdp_topology_open(tess_mesh *mesh, tess_fsdp_topology *topology);
 void tess_fsdp_topology_close(tess_fsdp_topology *topology);
 
-/* Finds the teams of a family. After a failure, call `close`. Collective over the mesh.
- * TESS_E_INVALID: n_shards does not divide the number of data ranks */
-tess_status tess_fsdp_teams_open(const tess_fsdp_topology *topology, int n_shards, tess_fsdp_teams *teams);
+/* Finds the teams of a family. parts: 0: the ranks of "tp" and all data ranks have the same parameters. After a
+ * failure, call `close`. Collective over the mesh.
+ * TESS_E_INVALID: n_shards times `parts` does not divide the number of data ranks, or `parts` is no power of two */
+tess_status tess_fsdp_teams_open(const tess_fsdp_topology *topology, int n_shards, int parts, tess_fsdp_teams *teams);
 void tess_fsdp_teams_close(tess_fsdp_teams *teams);
 
 /* Whether `group` consecutive ranks of `team`, counted from its first rank, are ever on several hosts. */

@@ -89,10 +89,10 @@ static tess_status put_unit(tess_weight_sender *s, int unit, bool frozen)
 static tess_status put_all(tess_weight_sender *s, bool frozen)
 {
     for (int unit = 0; unit < tess_model_n_units(s->engine->model); unit++) {
-        TESS_TRY(tess_unit_pre_forward(s->engine->units[unit].unit));
+        TESS_TRY(tess_block_pre_forward(&s->engine->units[unit]));
         if (s->n_mine > 0)
             TESS_TRY(put_unit(s, unit, frozen));
-        TESS_TRY(tess_unit_post_forward(s->engine->units[unit].unit));
+        TESS_TRY(tess_block_post_forward(&s->engine->units[unit]));
     }
     return TESS_OK;
 }

@@ -1,0 +1,104 @@
+#include "nn/layers/expert_exchange.h"
+
+#include "base/mem/dry_mem.h"
+#include "device/device.h"
+
+/* A dry device has routed nothing: there, the first K experts have all tokens of every source, because products of T
+ * rows need most work space. */
+static void assume_ends(const tess_layer_call *c, int32_t *ends)
+{
+    const tess_experts_params *p = c->own;
+    for (int64_t e = 0; e < p->n_experts; e++)
+        ends[e] = (int32_t)((e < p->top_k ? e + 1 : p->top_k) * c->T);
+}
+
+static int64_t count_of(const int32_t *ends, int64_t e)
+{
+    return ends[e] - (e > 0 ? ends[e - 1] : 0);
+}
+
+tess_status tess_experts_meet(const tess_layer_call *c, const tess_experts_tensors *w, tess_expert_ends *ends)
+{
+    const tess_experts_params *p = c->own;
+    const int64_t E = p->n_experts, n = p->n_own;
+    const bool dry = tess_mem_is_dry(tess_stream_mem(c->stream));
+    int32_t counts[TESS_MAX_EXPERTS], received[TESS_MAX_EXPERTS] = {0};
+    if (dry)
+        assume_ends(c, ends->own);
+    else
+        TESS_TRY(tess_fetch(c->stream, ends->own, w->ends, (size_t)E * sizeof(int32_t)));
+    for (int64_t e = 0; e < E; e++)
+        counts[e] = (int32_t)count_of(ends->own, e);
+    const int32_t *all = counts;
+    if (tess_experts_are_divided(p) && !dry) {
+        TESS_TRY(c->expert_points->counts(c->expert_points->self, counts, received, n));
+        all = received;
+    }
+    const int64_t together = c->expert_points->degree / p->sources; /* tensor-parallel ranks, which count alike */
+    ends->at[0] = 0;
+    for (int64_t s = 0; s < p->sources; s++)
+        for (int64_t e = 0; e < n; e++)
+            ends->at[s * n + e + 1] = ends->at[s * n + e] + (dry ? counts[e] : all[s * together * n + e]);
+    return TESS_OK;
+}
+
+/* The rows that this rank and another one exchange. */
+typedef struct row_parcels {
+    size_t sorted_rows[TESS_MAX_EXPERTS], sorted_at[TESS_MAX_EXPERTS]; /* (degree) of this micro-batch at rank r's experts */
+    size_t owned_rows[TESS_MAX_EXPERTS], owned_at[TESS_MAX_EXPERTS];   /* (degree) of rank r's micro-batch at own experts */
+} row_parcels;
+
+static void find_parcels(const tess_layer_call *c, const tess_expert_ends *ends, row_parcels *x)
+{
+    const tess_experts_params *p = c->own;
+    const int64_t n = p->n_own, together = c->expert_points->degree / p->sources;
+    for (int64_t r = 0; r < c->expert_points->degree; r++) {
+        const int64_t begin = r > 0 ? ends->own[r * n - 1] : 0, source = r / together;
+        x->sorted_at[r] = (size_t)begin;
+        x->sorted_rows[r] = (size_t)(ends->own[(r + 1) * n - 1] - begin);
+        x->owned_at[r] = (size_t)ends->at[source * n];
+        x->owned_rows[r] = (size_t)(ends->at[(source + 1) * n] - ends->at[source * n]);
+    }
+}
+
+static tess_status move_rows(const tess_layer_call *c, tess_row_exchange x)
+{
+    x.what = "experts";
+    x.row_bytes = (size_t)c->block->hidden_size * tess_dtype_size(c->dtype);
+    return tess_mem_is_dry(tess_stream_mem(c->stream)) ? TESS_OK : c->expert_points->rows(c->expert_points->self, &x);
+}
+
+/* All tensor-parallel ranks of a micro-batch have its rows. The one sends them that has the same place as the expert's
+ * rank. */
+tess_status tess_experts_send(const tess_layer_call *c, const tess_expert_ends *ends, const void *sorted, void *owned)
+{
+    const tess_experts_params *p = c->own;
+    const int64_t together = c->expert_points->degree / p->sources, place = c->expert_points->rank % together;
+    row_parcels x;
+    if (!tess_experts_are_divided(p))
+        return TESS_OK;
+    find_parcels(c, ends, &x);
+    for (int64_t r = 0; r < c->expert_points->degree; r++)
+        if (r % together != place)
+            x.sorted_rows[r] = x.owned_rows[r] = 0;
+    return move_rows(c, (tess_row_exchange){.in = sorted,
+                                            .out = owned,
+                                            .in_rows = x.sorted_rows,
+                                            .in_at = x.sorted_at,
+                                            .out_rows = x.owned_rows,
+                                            .out_at = x.owned_at});
+}
+
+tess_status tess_experts_return(const tess_layer_call *c, const tess_expert_ends *ends, const void *owned, void *sorted)
+{
+    row_parcels x;
+    if (!tess_experts_are_divided(c->own))
+        return TESS_OK;
+    find_parcels(c, ends, &x);
+    return move_rows(c, (tess_row_exchange){.in = owned,
+                                            .out = sorted,
+                                            .in_rows = x.owned_rows,
+                                            .in_at = x.owned_at,
+                                            .out_rows = x.sorted_rows,
+                                            .out_at = x.sorted_at});
+}

@@ -1,0 +1,34 @@
+/* Expert parallelism: ranks divide a layer's experts among themselves, and send rows to the ranks that have their
+ * experts. Without it a rank has all experts, and nothing is exchanged here. */
+#ifndef TESS_NN_LAYERS_EXPERT_EXCHANGE_H
+#define TESS_NN_LAYERS_EXPERT_EXCHANGE_H
+
+#include "nn/layers/experts.h"
+#include "nn/layers/layers.h"
+
+/* The rows of a batch, by expert. A source is a micro-batch: each neighbour has one, which all its tensor-parallel
+ * ranks know. */
+typedef struct tess_expert_ends {
+    int32_t own[TESS_MAX_EXPERTS]; /* (E) the end of each expert's sorted rows of this rank's micro-batch */
+    /* (sources * n_own + 1) where the rows of source s for own expert e begin: at[s * n_own + e]. They lie source by
+     * source, and in each by expert and token */
+    int64_t at[TESS_MAX_EXPERTS + 1];
+} tess_expert_ends;
+
+static inline bool tess_experts_are_divided(const tess_experts_params *p)
+{
+    return p->n_own < p->n_experts;
+}
+
+/* Fetches the ends of the routing in `tensors`, and learns those of the other sources. */
+tess_status tess_experts_meet(const tess_layer_call *call, const tess_experts_tensors *tensors, tess_expert_ends *ends);
+
+/* Both move rows of C elements between the ranks of tokens, sorted (N, C), and those of experts, owned. Each rank sends
+ * what its micro-batch has, and every tensor-parallel rank of a micro-batch gets all results of it back. Without expert
+ * parallelism both are the same memory, and nothing happens. */
+tess_status tess_experts_send(const tess_layer_call *call, const tess_expert_ends *ends, const void *sorted,
+                              void *owned);
+tess_status tess_experts_return(const tess_layer_call *call, const tess_expert_ends *ends, const void *owned,
+                                void *sorted);
+
+#endif
