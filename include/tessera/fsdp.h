@@ -146,8 +146,8 @@ typedef struct tess_fsdp_family tess_fsdp_family;
  * tree (comm/leaf_sum.h); `parts` is a power of two.
  *
  * Call it before materialize. Collective over the mesh. The family belongs to `fsdp`.
- * TESS_E_INVALID: n_shards or `parts` does not divide the number of data ranks, or reshard_after_forward does not divide n_shards;
- * then the only valid call is destroy */
+ * TESS_E_INVALID: n_shards or `parts` does not divide the number of data ranks, or reshard_after_forward does not
+ * divide n_shards; then the only valid call is destroy */
 TESS_API tess_status tess_fsdp_add_family(tess_fsdp *fsdp, const char *name, int n_shards, int parts,
                                           tess_fsdp_family **family);
 /* Does what tess_fsdp_add_unit does, for a unit of this family. */

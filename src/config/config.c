@@ -272,16 +272,18 @@ static tess_status check_experts(const tess_config *c)
     const tess_parallelism_section *p = &c->parallelism;
     const long long ranks = p->expert_parallel_degree, tp = p->tensor_parallel_degree,
                     shards = p->data_parallel_shard_degree, neighbours = ranks / tp;
-    TESS_CHECK(p->expert_tensor_parallel_degree == 1, TESS_E_UNSUPPORTED,
-               "parallelism.expert_tensor_parallel_degree: %lld; ranks that divide experts have whole ones: set it to 1 "
-               "(with expert_parallel_degree=1, tensor_parallel_degree cuts experts too)",
-               (long long)p->expert_tensor_parallel_degree);
+    TESS_CHECK(
+        p->expert_tensor_parallel_degree == 1, TESS_E_UNSUPPORTED,
+        "parallelism.expert_tensor_parallel_degree: %lld; ranks that divide experts have whole ones: set it to 1 "
+        "(with expert_parallel_degree=1, tensor_parallel_degree cuts experts too)",
+        (long long)p->expert_tensor_parallel_degree);
     if (ranks == 1)
         return TESS_OK;
-    TESS_CHECK(ranks % tp == 0 && shards % neighbours == 0 && (neighbours & (neighbours - 1)) == 0, TESS_E_INVALID,
-               "parallelism.expert_parallel_degree: %lld; it is tensor_parallel_degree (%lld) times a power of two that "
-               "divides data_parallel_shard_degree (%lld)",
-               ranks, tp, shards);
+    TESS_CHECK(
+        ranks % tp == 0 && shards % neighbours == 0 && (neighbours & (neighbours - 1)) == 0, TESS_E_INVALID,
+        "parallelism.expert_parallel_degree: %lld; it is tensor_parallel_degree (%lld) times a power of two that "
+        "divides data_parallel_shard_degree (%lld)",
+        ranks, tp, shards);
     TESS_CHECK(c->training.passes == 1, TESS_E_UNSUPPORTED,
                "training.passes: an expert sums the gradients of several micro-batches at once: set passes=1, or "
                "parallelism.expert_parallel_degree=1");

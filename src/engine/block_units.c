@@ -126,7 +126,7 @@ static int with_backward(const tess_config *config, const tess_model *model, int
     return n > 1 ? n : 1;
 }
 
-/* What add_unit reads. */
+/* The arguments of add_unit that are the same for all units. */
 typedef struct unit_source {
     const tess_config *config;
     const tess_model *model;
@@ -176,11 +176,12 @@ static tess_status add_experts(const unit_source *s, int begin, int end, const c
     if (n == 0)
         return TESS_OK;
     tess_unit *unit;
+    const int at = tess_fsdp_shards(s->fsdp);
     snprintf(name, sizeof(name), "%s.experts", blocks_name);
     TESS_TRY(tess_fsdp_add_unit_to(s->experts, name, s->descs, n, &unit));
     for (int block = begin; block < end; block++)
         if (blocks[block].end > blocks[block].begin)
-            blocks[block].experts = unit;
+            blocks[block].experts = unit, blocks[block].at_experts = at;
     return tess_unit_set_blocks(unit, used);
 }
 
@@ -191,7 +192,7 @@ static tess_status add_unit(const unit_source *s, int begin, int end, tess_block
     tess_unit *unit;
     name_unit(s->model, begin, end, name, sizeof(name));
     for (int block = begin; block < end; block++) {
-        blocks[block] = (tess_block_unit){.first = n};
+        blocks[block] = (tess_block_unit){.first = n, .at = tess_fsdp_shards(s->fsdp)};
         n += describe_block(s, block, false, s->descs + n);
     }
     TESS_TRY(tess_fsdp_add_unit(s->fsdp, name, s->descs, n, &unit));
@@ -255,6 +256,12 @@ static tess_unit *unit_of(const tess_block_unit *block, int index, int *number)
     const int before = index >= block->end ? block->end - block->begin : 0;
     *number = expert ? block->first_expert + index - block->begin : block->first + index - before;
     return expert ? block->experts : block->unit;
+}
+
+int tess_block_unit_number(const tess_block_unit *block, int index)
+{
+    int number;
+    return (unit_of(block, index, &number) == block->experts ? block->at_experts : block->at) + number;
 }
 
 const void *tess_block_unit_param(const tess_block_unit *block, int index)

@@ -12,8 +12,12 @@
 typedef struct tess_block_unit {
     tess_unit *unit, *experts; /* experts NULL: the block has none, or `unit` has them */
     int first, first_expert;
-    int begin, end; /* the block's parameters [begin, end) are those of its experts, if these have a unit */
+    int begin, end;     /* the block's parameters [begin, end) are those of its experts, if these have a unit */
+    int at, at_experts; /* the number in fsdp of each unit's first parameter */
 } tess_block_unit;
+
+/* Returns the number that fsdp gives the block's parameter. */
+int tess_block_unit_number(const tess_block_unit *block, int index);
 
 /* Call the hooks of a block's units. */
 tess_status tess_block_pre_forward(const tess_block_unit *block);

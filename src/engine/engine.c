@@ -38,6 +38,19 @@ static tess_status add_experts(tess_engine *e, tess_fsdp_family **experts)
     return tess_fsdp_add_family(e->fsdp, "experts", e->at.degree[TESS_AXIS_SHARD] / neighbours, neighbours, experts);
 }
 
+/* Replaces the numbers of own parameters in the rank's model by those in fsdp. */
+static void number_params(tess_engine *e)
+{
+    for (int i = 0; i < tess_model_n_params(e->whole); i++) {
+        int *own = &e->stage_plan->own_param[i], first, n;
+        if (*own < 0)
+            continue;
+        const int unit = tess_model_param(e->model, *own)->unit;
+        tess_model_unit_params(e->model, unit, &first, &n);
+        *own = tess_block_unit_number(&e->units[unit], *own - first);
+    }
+}
+
 static tess_status add_units(tess_engine *e)
 {
     const int n_units = tess_model_n_units(e->model);
@@ -47,8 +60,10 @@ static tess_status add_units(tess_engine *e)
         return tess_foreign_add_units(e);
     tess_fsdp_family *experts = NULL;
     TESS_TRY(add_experts(e, &experts));
-    return tess_block_units_add(e->mem, e->config, e->model, e->stage_plan->units, e->stage_plan->shape.chunks,
-                                e->compute.resident, e->fsdp, experts, e->units);
+    TESS_TRY(tess_block_units_add(e->mem, e->config, e->model, e->stage_plan->units, e->stage_plan->shape.chunks,
+                                  e->compute.resident, e->fsdp, experts, e->units));
+    number_params(e);
+    return TESS_OK;
 }
 
 /* Arguments for creating an engine that its configuration does not contain. */

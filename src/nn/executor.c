@@ -158,8 +158,7 @@ tess_status tess_executor_create(tess_stream *stream, const tess_model *model, c
     e->options = *options;
     e->points = options->points != NULL ? *options->points : (tess_points){.degree = 1};
     e->options.points = &e->points;
-    e->expert_points =
-        options->expert_points != NULL ? *options->expert_points : (tess_expert_points){.degree = 1};
+    e->expert_points = options->expert_points != NULL ? *options->expert_points : (tess_expert_points){.degree = 1};
     e->options.expert_points = &e->expert_points;
     TESS_TRY(alloc_memory(e));
     *out = TESS_GIVE(e);

@@ -61,8 +61,8 @@ typedef struct tess_points {
 typedef struct tess_row_exchange {
     const char *what; /* a word for messages, of at most nine letters */
     size_t row_bytes;
-    const void *in; /* what this rank sends */
-    void *out;      /* what it receives; does not overlap `in` */
+    const void *in; /* sends from here */
+    void *out;      /* receives here; does not overlap `in` */
     const size_t *in_rows, *in_at, *out_rows, *out_at;
 } tess_row_exchange;
 

@@ -73,8 +73,8 @@ tess_status tess_param_placements_create(tess_mem *mem, const tess_config *confi
     TESS_TRY(TESS_NEW(mem, out->n, "placements", &out->list));
     for (int i = 0; i < out->n; i++) {
         const tess_param *param = tess_model_param(out->model, i);
-        out->list[i] =
-            (tess_param_placement){.param = param, .shape = tess_shape_atleast_1d(&param->shape), .copy = -1, .expert = -1};
+        out->list[i] = (tess_param_placement){
+            .param = param, .shape = tess_shape_atleast_1d(&param->shape), .copy = -1, .expert = -1};
     }
     for (int rank = 0; rank < out->degree[TESS_AXIS_PP]; rank++)
         for (int expert = 0; expert < config->parallelism.expert_parallel_degree; expert++)

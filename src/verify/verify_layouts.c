@@ -35,8 +35,11 @@ int tess_verify_walk_count(const tess_verify_walk *walk, tess_verify_outcome out
 /* Bit v of each word: value v is wanted; 0: all values are. Degrees are stored as numbers. */
 typedef struct conditions {
     unsigned strategies, schedules;
-    int degree[TESS_AXES][8], n_degrees[TESS_AXES];
+    int degree[TESS_AXES + 1][8], n_degrees[TESS_AXES + 1]; /* first those of the axes, then that of the experts */
 } conditions;
+
+enum { EXPERTS = TESS_AXES };
+static const char experts_name[] = "ep";
 
 static tess_status take_strategy(const char *value, conditions *c)
 {
@@ -64,8 +67,8 @@ static tess_status take_condition(const char *word, conditions *c)
     char names[TESS_AXES * TESS_MESH_NAME_SIZE] = "";
     for (int a = 0, end = 0; a < TESS_AXES; a++)
         end = (int)tess_text_add(names, sizeof(names), (size_t)end, "%s, ", tess_axis_name(a));
-    const int axis = tess_axis_find(name);
-    TESS_CHECK(axis >= 0, TESS_E_INVALID, "'%s' is none of %sstrategy, schedule", name, names);
+    const int axis = strcmp(name, experts_name) == 0 ? EXPERTS : tess_axis_find(name);
+    TESS_CHECK(axis >= 0, TESS_E_INVALID, "'%s' is none of %s%s, strategy, schedule", name, names, experts_name);
     long degree = strtol(value, &end, 10);
     TESS_CHECK(*end == '\0' && degree >= 1 && degree <= TESS_MESH_MOST_RANKS, TESS_E_INVALID,
                "%s=%s: give a number from 1", name, value);
@@ -88,10 +91,10 @@ static tess_status parse_conditions(const char *text, conditions *c)
 
 static bool is_asked_for(const conditions *c, const tess_verify_layout *l)
 {
-    for (int axis = 0; axis < TESS_AXES; axis++) {
+    for (int axis = 0; axis <= EXPERTS; axis++) {
         bool found = c->n_degrees[axis] == 0;
         for (int i = 0; i < c->n_degrees[axis]; i++)
-            found = found || c->degree[axis][i] == l->degree[axis];
+            found = found || c->degree[axis][i] == (axis == EXPERTS ? l->experts : l->degree[axis]);
         if (!found)
             return false;
     }
@@ -122,13 +125,27 @@ static tess_status add_layout(const conditions *c, const tess_verify_layout *l, 
     return TESS_OK;
 }
 
+/* Adds the layout without and with ranks that divide experts: all tensor-parallel ones, and neighbours. */
+static tess_status add_experts(const conditions *c, tess_verify_layout l, tess_verify_walk *walk)
+{
+    const int tp = l.degree[TESS_AXIS_TP];
+    l.experts = 1;
+    TESS_TRY(add_layout(c, &l, walk));
+    for (int n = 1; l.degree[TESS_AXIS_SHARD] % n == 0; n *= 2) {
+        l.experts = n * tp;
+        if (l.experts > 1 && walk->n_experts > 0 && walk->n_experts % l.experts == 0)
+            TESS_TRY(add_layout(c, &l, walk));
+    }
+    return TESS_OK;
+}
+
 static tess_status add_variants(const conditions *c, tess_verify_layout l, tess_verify_walk *walk)
 {
     bool cut = l.degree[TESS_AXIS_PP] > 1;
     for (l.strategy = 0; l.strategy < N_STRATEGIES; l.strategy++)
         for (l.schedule = cut ? 0 : -1; l.schedule < (cut ? TESS_PIPELINE_KINDS : 0); l.schedule++)
             if (has_strategy(&l, l.strategy))
-                TESS_TRY(add_layout(c, &l, walk));
+                TESS_TRY(add_experts(c, l, walk));
     return TESS_OK;
 }
 
@@ -153,6 +170,7 @@ static tess_status configure(const tess_config *base, const tess_verify_layout *
     TESS_TRY(tess_config_copy(base, config));
     for (int axis = 0; axis < TESS_AXES; axis++)
         *tess_axis_degree(&config->parallelism, axis) = l->degree[axis];
+    config->parallelism.expert_parallel_degree = l->experts;
     config->activation_checkpoint.partition &= l->degree[TESS_AXIS_TP] > 1;
     if (l->degree[TESS_AXIS_PP] == 1)
         tess_text_list_free(&config->parallelism.pipeline_parallel_split_points);
@@ -270,6 +288,7 @@ static tess_status fix_batch(const tess_verify_plan *plan, tess_config *base)
     TESS_TRY(tess_config_copy(base, &plain));
     for (int axis = 0; axis < TESS_AXES; axis++)
         *tess_axis_degree(&plain.parallelism, axis) = tess_axis_kind_of(axis) == TESS_AXIS_OF_BATCH ? -1 : 1;
+    plain.parallelism.expert_parallel_degree = 1;
     plain.activation_checkpoint.partition = false;
     plain.parallelism.shard_strategy = TESS_STRATEGY_NONE; /* this strategy fits any number of ranks */
     TESS_TRY(tess_config_check(&plain, plan->ranks));
@@ -306,6 +325,9 @@ static tess_status list_layouts(const tess_verify_plan *plan, const char *which,
 {
     conditions c;
     tess_verify_layout first = {0};
+    tess_model_config sizes;
+    TESS_TRY(tess_config_load_model(plan->config, NULL, &sizes));
+    walk->n_experts = sizes.parts.experts.n;
     TESS_TRY_CTX(parse_conditions(which, &c), "--layouts %s", which);
     TESS_TRY(factorise(&c, 0, plan->ranks, &first, walk));
     TESS_CHECK(walk->n > 0, TESS_E_INVALID, "--layouts %s: no layout of %d ranks is so", which, plan->ranks);

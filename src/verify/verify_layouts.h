@@ -16,6 +16,7 @@ typedef enum tess_verify_outcome {
 
 typedef struct tess_verify_layout {
     int degree[TESS_AXES]; /* degrees of the axes; their product is the number of ranks */
+    int experts;           /* ranks that divide the experts (parallelism.expert_parallel_degree) */
     int strategy;          /* tess_strategy */
     int schedule;          /* tess_pipeline_kind; -1: no pipeline */
     tess_verify_outcome outcome;
@@ -31,6 +32,7 @@ typedef struct tess_verify_walk {
     tess_verify_layout *layouts;
     int n;
     size_t room;
+    int64_t n_experts; /* the number of experts of a layer of the model; 0: it has none */
 } tess_verify_walk;
 
 /* Runs the layouts of plan->ranks ranks that `which` names: "all", or conditions on axes, strategy and schedule such

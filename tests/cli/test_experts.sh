@@ -5,13 +5,13 @@ make_text 600 >text.txt
 cat >model.json <<JSON
 {"model_type": "mixtral", "vocab_size": 301, "hidden_size": 42, "intermediate_size": 29, "num_hidden_layers": 4,
  "num_attention_heads": 3, "num_key_value_heads": 1, "head_dim": 14, "max_position_embeddings": 64,
- "num_local_experts": 5, "num_experts_per_tok": 2, "output_router_logits": true, "router_aux_loss_coef": 0.01,
+ "num_local_experts": 6, "num_experts_per_tok": 2, "output_router_logits": true, "router_aux_loss_coef": 0.01,
  "router_z_loss_coef": 0.001, "initializer_range": 0.2}
 JSON
 cat >qwen.json <<JSON
 {"model_type": "qwen2_moe", "vocab_size": 301, "hidden_size": 42, "intermediate_size": 53, "num_hidden_layers": 4,
  "num_attention_heads": 3, "num_key_value_heads": 1, "head_dim": 14, "max_position_embeddings": 64,
- "num_experts": 11, "num_experts_per_tok": 3, "moe_intermediate_size": 13, "mlp_only_layers": [1],
+ "num_experts": 12, "num_experts_per_tok": 3, "moe_intermediate_size": 13, "mlp_only_layers": [1],
  "shared_expert_intermediate_size": 17,
  "initializer_range": 0.2}
 JSON
@@ -24,6 +24,7 @@ JSON
 make_config run.yaml
 same="the same bits: this layout gives what one rank gives"
 one=training.threads=1 tp=parallelism.tensor_parallel_degree pp=parallelism.pipeline_parallel_degree
+ep=parallelism.expert_parallel_degree
 verify() {
     expect "bits: $*" 0 "$same" "$tessera" verify run.yaml --steps 2 $one -n "$@"
 }
@@ -41,6 +42,16 @@ verify 3 model.config=qwen.json $pp=3
 verify 4 model.config=qwen.json $tp=2 $float32
 verify 4 model.config=oss.json $tp=2 $pp=2 parallelism.pipeline_parallel_schedule=zb_h1
 verify 2 optimizer.name=muon
+# Ranks divide the experts: neighbours in the batch, tensor-parallel ranks, and both.
+verify 2 $ep=2 $float32
+verify 3 $tp=3 $ep=3 activation_checkpoint.mode=full
+verify 4 $ep=4 training.global_batch_size=10 model.config=qwen.json parallelism.fsdp_unit_blocks=2
+verify 4 $ep=2 $pp=2 parallelism.pipeline_parallel_schedule=zb_h1
+verify 6 $ep=2 training.global_batch_size=22 parallelism.shard_strategy=hybrid \
+    parallelism.data_parallel_replicate_degree=3 model.config=qwen.json $float32
+verify 8 $tp=2 $ep=4 model.config=qwen.json parallelism.enable_sequence_parallel=false
+verify 4 $ep=4 model.config=qwen.json training.seq_len=2 training.local_batch_size=1 # most experts have no token
+verify 2 $ep=2 offload.folder="$work" offload.activations=true offload.params=true offload.grads=true job.device=cpu
 verify 2 job.device=far
 verify 2 training.fp8=true
 verify 2 offload.folder="$work" offload.activations=true offload.params=true job.device=cpu
@@ -64,7 +75,7 @@ figures() { grep -o '"step": [0-9]*, "loss": .*"aux_loss": [^,]*' "$1/metrics.js
 run job.dump_folder=whole
 expect "the log has the loads of experts" 0 "max/mean, " cat log
 expect "the metrics have them, too" 0 '"idle_experts": ' figures whole
-for layout in "3 $tp=3" "2 $pp=2" "4"; do
+for layout in "3 $tp=3" "2 $pp=2" "4 $ep=2"; do
     rm -rf resumed
     mkdir resumed
     cp -r whole/checkpoint resumed/
@@ -74,7 +85,7 @@ for layout in "3 $tp=3" "2 $pp=2" "4"; do
     cmp -s whole/model/model.safetensors resumed/model/model.safetensors && pass "resumed on $layout" || fail "resumed on $layout"
     [ "$(figures whole)" = "$(figures resumed)" ] && pass "loads on $layout" || fail "loads on $layout"
 done
-for words in "training.threads=2" "$tp=2 lora.targets=[w1,w2]" "$pp=2"; do
+for words in "training.threads=2" "$tp=2 lora.targets=[w1,w2]" "$pp=2" "$ep=2"; do
     # shellcheck disable=SC2086
     verify 2 model.config= model.path=whole/model lora.rank=3 $words
 done
@@ -93,8 +104,20 @@ bad() {
     sed "$2" model.json >bad.json
     expect "bad: $1" 2 "$1" "$tessera" verify run.yaml model.config=bad.json
 }
-bad "num_experts_per_tok is 6; there are 5 experts" 's/per_tok": 2/per_tok": 6/'
-bad "'num_local_experts' is 0; it must be at least 1" 's/experts": 5/experts": 0/'
+bad "num_experts_per_tok is 7; there are 6 experts" 's/per_tok": 2/per_tok": 7/'
+bad "'num_local_experts' is 0; it must be at least 1" 's/experts": 6/experts": 0/'
+refused() {
+    expect "refused: $1" 2 "$1" "$tessera" train run.yaml -n "${@:2}"
+}
+refused "a power of two that divides data_parallel_shard_degree (3)" 3 $ep=3
+refused "they cannot have as many of the 6 experts each; choose a parallelism.expert_parallel_degree that divides 6" 4 $ep=4
+refused "expert_tensor_parallel_degree: 2; ranks that divide experts have whole ones" 2 $ep=2 \
+    parallelism.expert_tensor_parallel_degree=2
+refused "set job.device=cpu, or expert_parallel_degree=1" 2 $ep=2 job.device=far
+refused "training.passes: an expert sums the gradients of several micro-batches" 2 $ep=2 training.passes=2
+expect "ranks that divide experts wait for one" 1 "rank 1 has kept rank 0 waiting" "$tessera" train run.yaml $one -n 2 $ep=2 \
+    checkpoint.enable=false comm.timeout_s=3 fault.spec="rank=1 step=5 point=before:all_to_all_v kind=sleep ms=600000"
+expect "the trace of it names their team" 3 "experts" "$tessera" trace out
 bad "hidden_act is 'relu'; supported: silu" 's/{/{"hidden_act": "relu", /'
 bad "'router_jitter_noise' is 0.1; it must be at most 0" 's/{/{"router_jitter_noise": 0.1, /'
 finish

@@ -114,12 +114,14 @@ tess_status tess_numbers_see_params(tess_numbers *n, int unit)
     for (int i = first; i < first + count && (n->checking || n->drill.see != NULL); i++) {
         const tess_param *p = tess_model_param(e->model, i);
         tess_shard shard;
-        if (tess_fsdp_is_coded(e->fsdp, i)) /* a parameter gathered as codes: its master weights are checked instead */
+        const int number = tess_block_unit_number(&e->units[unit], i - first);
+        if (tess_fsdp_is_coded(e->fsdp,
+                               number)) /* a parameter gathered as codes: its master weights are checked instead */
             continue;
         bool is_first;
         TESS_TRY(
             see_part(n, unit, "parameter", p, (void *)e->gathered.w[i], tess_fsdp_param_dtype(e->fsdp), &is_first));
-        if (is_first && tess_fsdp_shard(e->fsdp, i, &shard) == TESS_OK)
+        if (is_first && tess_fsdp_shard(e->fsdp, number, &shard) == TESS_OK)
             n->first.owner = is_primary(&shard, n->first.row);
     }
     return TESS_OK;

@@ -25,7 +25,7 @@ struct tess_stage_plan {
     tess_slot_units *slots; /* (n_slots) the units of each of the executor's slots; set by tess_stage_slots */
     int n_slots;
     int n_spares;   /* buffers that replace those of unread messages (tess_pipeline_unread); set by tess_stage_slots */
-    int *own_param; /* (n_params of the whole model) index in the rank's model; -1: another stage owns the parameter */
+    int *own_param; /* (n_params of the whole model) number in the rank's fsdp; -1: another rank owns the parameter */
     tess_model_part part;
 };
 

@@ -44,8 +44,10 @@ tess_status tess_experts_meet(const tess_layer_call *c, const tess_experts_tenso
 
 /* The rows that this rank and another one exchange. */
 typedef struct row_parcels {
-    size_t sorted_rows[TESS_MAX_EXPERTS], sorted_at[TESS_MAX_EXPERTS]; /* (degree) of this micro-batch at rank r's experts */
-    size_t owned_rows[TESS_MAX_EXPERTS], owned_at[TESS_MAX_EXPERTS];   /* (degree) of rank r's micro-batch at own experts */
+    size_t sorted_rows[TESS_MAX_EXPERTS],
+        sorted_at[TESS_MAX_EXPERTS]; /* (degree) of this micro-batch at rank r's experts */
+    size_t owned_rows[TESS_MAX_EXPERTS],
+        owned_at[TESS_MAX_EXPERTS]; /* (degree) of rank r's micro-batch at own experts */
 } row_parcels;
 
 static void find_parcels(const tess_layer_call *c, const tess_expert_ends *ends, row_parcels *x)

@@ -220,7 +220,8 @@ static tess_status each_expert(const tess_layer_call *c, const tess_experts_tens
 }
 
 /* ---- Gradients of weights that read several micro-batches ---- */
-enum { N_GRADIENTS = 3 * 4 }; /* of an expert: weights, biases, and the two factors of adapters */
+/* An expert has as many parameters at most: weights, biases, and the two factors of adapters. */
+enum { N_GRADIENTS = 3 * 4 };
 
 /* An expert with its parameters in arrays of its own, so that their gradients can go elsewhere. */
 typedef struct moved_expert {
@@ -294,11 +295,9 @@ static tess_status sum_sources(const tess_layer_call *c, const tess_experts_tens
     TESS_TRY(sum_sources(c, w, ends, e, second, middle, end, room, &has_second));
     for (int i = 0; i < m.n && *any && has_second; i++)
         if (m.dw[i] != NULL)
-            TESS_TRY(c->kernels->add(c->stream, &(tess_add_args){.a = m.dw[i],
-                                                                 .b = second.dw[i],
-                                                                 .y = m.dw[i],
-                                                                 .n = m.size[i],
-                                                                 .dtype = TESS_F32}));
+            TESS_TRY(c->kernels->add(
+                c->stream,
+                &(tess_add_args){.a = m.dw[i], .b = second.dw[i], .y = m.dw[i], .n = m.size[i], .dtype = TESS_F32}));
     *any |= has_second;
     return TESS_OK;
 }
@@ -321,8 +320,8 @@ static tess_status gradients(const tess_layer_call *c, const tess_experts_tensor
 }
 
 /* ---- The part ---- */
-/* Whether backward needs the part's normed input: for the gradients of the router or of an expert. That may be an expert
- * of another rank. */
+/* Whether backward needs the part's normed input: for the gradients of the router or of an expert. That may be an
+ * expert of another rank. */
 static bool reads_input(const tess_layer_call *c)
 {
     const tess_experts_params *p = c->own;

@@ -14,8 +14,8 @@ typedef struct tess_expert {
 typedef struct tess_experts_params {
     int64_t size; /* F, this rank's part of the channels of an expert */
     int64_t n_experts, top_k;
-    int64_t n_own; /* experts of this rank, of as many on each rank */
-    int sources;   /* micro-batches whose rows this rank's experts read; 1 without expert parallelism */
+    int64_t n_own;         /* experts of this rank, of as many on each rank */
+    int sources;           /* micro-batches whose rows this rank's experts read; 1 without expert parallelism */
     bool normalize;        /* the weights of a token's experts add up to 1 */
     double balance, z;     /* factors of the auxiliary losses; 0: none */
     bool joined;           /* gate and up are one map */

@@ -68,7 +68,7 @@ struct tess_layer_call {
     int unit;
     const tess_rope_factors *ropes; /* (TESS_N_ROPES) factors of rotations; those that no layer uses are NULL */
     const tess_watch *watch;
-    const tess_points *points; /* exchanges between ranks; degree 1: none */
+    const tess_points *points;               /* exchanges between ranks; degree 1: none */
     const tess_expert_points *expert_points; /* exchanges between ranks that divide the experts; degree 1: none */
     tess_split_work split;
     tess_low_rank_work low_rank;

@@ -1,5 +1,5 @@
-/* Implements the exchanges (nn/points.h) of ranks that divide the experts of layers: rows of tokens move between them in
- * one all-to-all. */
+/* Implements the exchanges (nn/points.h) of ranks that divide the experts of layers: rows of tokens move between them
+ * in one all-to-all. */
 #ifndef TESS_PARALLEL_EXPERT_EXPERT_POINTS_H
 #define TESS_PARALLEL_EXPERT_EXPERT_POINTS_H
 

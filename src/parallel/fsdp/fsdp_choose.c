@@ -6,9 +6,9 @@ static bool is_power_of_two(int n)
     return (n & (n - 1)) == 0;
 }
 
-/* Returns the number of micro-batches in a leaf of the counters. Without replicas the gradient of a rank is a leaf. With
- * replicas a leaf is the sum over all ranks, if that sum and the sum over a replica's shards are subtrees. Otherwise it
- * is the sum over a replica's shards, if that is a subtree. */
+/* Returns the number of micro-batches in a leaf of the counters. Without replicas the gradient of a rank is a leaf.
+ * With replicas a leaf is the sum over all ranks, if that sum and the sum over a replica's shards are subtrees.
+ * Otherwise it is the sum over a replica's shards, if that is a subtree. */
 static int leaf_of(const tess_fsdp_teams *teams)
 {
     if (teams->n_replicas == 1 || !is_power_of_two(teams->n_shards))

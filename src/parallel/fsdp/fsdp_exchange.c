@@ -75,7 +75,8 @@ void tess_fsdp_exchange_free(tess_fsdp_family *family)
 const tess_leaf_step *tess_fsdp_exchange_steps(const tess_fsdp_family *family, int micro, int *n_steps)
 {
     tess_fsdp_exchange *x = family->exchange;
-    int left = tess_fsdp_gradients_of(&family->fsdp->step, family, micro) - family->teams.replica * family->teams.n_shards;
+    int left =
+        tess_fsdp_gradients_of(&family->fsdp->step, family, micro) - family->teams.replica * family->teams.n_shards;
     *n_steps = x->given;
     for (int i = 0; i < x->given; i++)
         x->steps[i] = (tess_leaf_step){.begin = i, .n = 1, .y = x->own + (size_t)i * x->elements};
