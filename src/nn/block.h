@@ -3,6 +3,7 @@
 #ifndef TESS_NN_BLOCK_H
 #define TESS_NN_BLOCK_H
 
+#include "base/text/name_index.h"
 #include "device/kernels.h"
 #include "nn/model.h"
 
@@ -81,13 +82,17 @@ struct tess_model {
     tess_model_part part;
     tess_block *blocks; /* (n_units) all blocks in forward order */
     int n_units;
-    tess_param *params; /* (n_params) all parameters, block by block */
-    int n_params, room; /* room: allocated entries of params */
-    int n_parts;        /* number of parts of all blocks */
-    size_t work_bytes;  /* size of their structs of tensors */
-    int table_unit;     /* unit with the table that a tied head shares; -1: there is none */
-    tess_status built;  /* the first error of a builder, or TESS_OK */
+    tess_param *params;    /* (n_params) all parameters, block by block */
+    int n_params, room;    /* room: allocated entries of params */
+    tess_name_index names; /* names of params, filled once the model is complete */
+    int n_parts;           /* number of parts of all blocks */
+    size_t work_bytes;     /* size of their structs of tensors */
+    int table_unit;        /* unit with the table that a tied head shares; -1: there is none */
+    tess_status built;     /* the first error of a builder, or TESS_OK */
 };
+
+/* Makes tess_model_find_param ready: the model has all its parameters. */
+tess_status tess_model_index_names(tess_model *model);
 
 /* Appends a parameter to `unit`; units must come in ascending order. It is a matrix (rows, columns), or a vector if
  * columns is 0. The format makes the name. Returns the parameter's index in the unit. If the table cannot grow,

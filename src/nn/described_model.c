@@ -33,6 +33,7 @@ tess_status tess_model_create_described(tess_mem *mem, const char *const *units,
     TESS_TRY(TESS_NEW(mem, n_params, "parameter table", &model->params));
     memcpy(model->params, params, (size_t)n_params * sizeof(*params));
     fill_blocks(model, units);
+    TESS_TRY(tess_model_index_names(model));
     *out = TESS_GIVE(model);
     return TESS_OK;
 }

@@ -201,7 +201,16 @@ tess_status tess_model_create_part(tess_mem *mem, const tess_model_config *confi
     tess_family_build(model);
     model->part.layers = NULL; /* the blocks store the layers' numbers now */
     TESS_TRY(model->built);
+    TESS_TRY(tess_model_index_names(model));
     *out = TESS_GIVE(model);
+    return TESS_OK;
+}
+
+tess_status tess_model_index_names(tess_model *model)
+{
+    int first;
+    for (int i = 0; i < model->n_params; i++)
+        TESS_TRY(tess_name_index_add(&model->names, model->mem, model->params[i].name, &first));
     return TESS_OK;
 }
 
@@ -217,6 +226,7 @@ void tess_model_destroy(tess_model **model)
     }
     tess_mem_free(mem, (*model)->blocks);
     tess_mem_free(mem, (*model)->params);
+    tess_name_index_free(&(*model)->names, mem);
     tess_mem_free(mem, *model);
     *model = NULL;
 }
@@ -252,10 +262,7 @@ const tess_param *tess_model_param(const tess_model *model, int index)
 
 int tess_model_find_param(const tess_model *model, const char *name)
 {
-    for (int i = 0; i < model->n_params; i++)
-        if (strcmp(model->params[i].name, name) == 0)
-            return i;
-    return -1;
+    return tess_name_index_find(&model->names, name);
 }
 
 int tess_model_n_units(const tess_model *model)

@@ -8,6 +8,7 @@
 #include "base/core/redact.h"
 #include "base/os/os.h"
 #include "base/text/json.h"
+#include "base/text/name_index.h"
 #include "base/text/text.h"
 
 static void distances_count_edits(void)
@@ -220,7 +221,35 @@ static void integers_of_more_than_64_bits_are_doubles(void)
     EXPECT_FAILS(tess_json_parse("99999999999999999999\"\\", 22, "big.json", true, &json), TESS_E_FORMAT, "big.json");
 }
 
+/* 3,001 names, of which every third is the one before it again, then a part of them removed and added in another order.
+ */
+static void names_are_found_by_their_first_number(void)
+{
+    enum { N = 3001, LEFT = 1234 };
+    static char names[N][16];
+    tess_mem *mem = NULL;
+    tess_name_index index = {0};
+    int first;
+    EXPECT_OK(tess_mem_create(&mem));
+    EXPECT_INT(tess_name_index_find(&index, "n0"), -1);
+    for (int i = 0; i < N; i++) {
+        snprintf(names[i], sizeof(names[i]), "n%d", i % 3 == 2 ? i - 1 : i);
+        EXPECT_OK(tess_name_index_add(&index, mem, names[i], &first));
+        EXPECT_INT(first, i % 3 == 2 ? i - 1 : i);
+    }
+    tess_name_index_cut(&index, LEFT);
+    for (int i = 0; i < N; i++)
+        EXPECT_INT(tess_name_index_find(&index, names[i]), i >= LEFT ? -1 : i % 3 == 2 ? i - 1 : i);
+    for (int i = N - 1; i >= LEFT; i--) /* now the later of two equal names comes first */
+        EXPECT_OK(tess_name_index_add(&index, mem, names[i], &first));
+    for (int i = LEFT; i < N; i++)
+        EXPECT_INT(tess_name_index_find(&index, names[i]), LEFT + N - 1 - (i % 3 == 1 && i + 1 < N ? i + 1 : i));
+    tess_name_index_free(&index, mem);
+    EXPECT_INT(tess_mem_destroy(&mem), 0);
+}
+
 static const test_case cases[] = {
+    CASE(names_are_found_by_their_first_number),
     CASE(secrets_of_urls_become_stars),
     CASE(distances_count_edits),
     CASE(utf8_is_strict),

@@ -161,6 +161,7 @@ void tess_fsdp_destroy(tess_fsdp **handle)
     tess_mem_free(mem, fsdp->families);
     tess_mem_free(mem, fsdp->units);
     tess_mem_free(mem, fsdp->params);
+    tess_name_index_free(&fsdp->names, mem);
     tess_mem_free(mem, fsdp->hooks);
     tess_mem_free_named(mem, TESS_POOL_MISC, (size_t)fsdp->n_units * sizeof(int32_t), fsdp->persist_totals);
     tess_fsdp_order_free(&fsdp->order, mem);
@@ -216,13 +217,15 @@ static tess_status copy_text(tess_unit *unit, const char *text, char **copy)
     return TESS_OK;
 }
 
-static bool name_is_taken(const tess_fsdp *fsdp, const char *name)
+/* Copies the name of the fsdp's parameter `number`, which must be new. */
+static tess_status take_name(tess_unit *unit, const char *name, int number, char **copy)
 {
-    for (int u = 0; u < fsdp->n_units; u++)
-        for (int i = 0; i < fsdp->units[u]->n_params; i++)
-            if (strcmp(fsdp->units[u]->params[i].name, name) == 0)
-                return true;
-    return false;
+    int first;
+    TESS_TRY(copy_text(unit, name, copy));
+    TESS_TRY(tess_name_index_add(&unit->fsdp->names, unit->fsdp->place.mem, *copy, &first));
+    TESS_CHECK(first == number, TESS_E_INVALID,
+               "fsdp: parameter '%s' was added twice; a tied weight belongs to one unit", name);
+    return TESS_OK;
 }
 
 static bool is_narrow(const tess_fsdp *fsdp, const tess_param_desc *param)
@@ -275,11 +278,6 @@ static tess_status check_params(const tess_fsdp_family *family, const char *unit
                    "fsdp: the narrow parameter '%s' on a device: its shards have float32 weights only; leave `narrow` "
                    "out",
                    params[i].name);
-        bool taken = name_is_taken(fsdp, params[i].name);
-        for (int k = 0; k < i; k++)
-            taken = taken || strcmp(params[k].name, params[i].name) == 0;
-        TESS_CHECK(!taken, TESS_E_INVALID, "fsdp: parameter '%s' was added twice; a tied weight belongs to one unit",
-                   params[i].name);
     }
     return TESS_OK;
 }
@@ -311,7 +309,7 @@ static tess_status fill_unit(tess_unit *unit, const char *name, const tess_param
         p->tp = params[i].tp;
         p->tp.unit = p->tp.unit > 0 ? p->tp.unit : 1;
         unit->n_trainable += p->trainable;
-        TESS_TRY(copy_text(unit, params[i].name, &p->name));
+        TESS_TRY(take_name(unit, params[i].name, fsdp->n_params + i, &p->name));
     }
     return tess_fsdp_layout_make(unit);
 }
@@ -341,6 +339,7 @@ tess_status tess_fsdp_add_unit_to(tess_fsdp_family *family, const char *name, co
                         .way = tess_fsdp_way_of(family)};
     tess_status status = fill_unit(unit, name, params, n_params);
     if (status != TESS_OK) {
+        tess_name_index_cut(&fsdp->names, fsdp->n_params);
         free_unit(unit);
         return tess_fail_context(status, "fsdp: unit '%s'", name);
     }

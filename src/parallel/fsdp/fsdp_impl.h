@@ -55,6 +55,7 @@
 #define TESS_PARALLEL_FSDP_FSDP_IMPL_H
 
 #include "base/core/exact_sum.h"
+#include "base/text/name_index.h"
 #include "comm/leaf_sum.h"
 #include "device/home/home.h"
 #include "mesh/shares.h"
@@ -311,6 +312,7 @@ struct tess_fsdp {
     tess_home *home;         /* home of weights, sums and moments; NULL: before materialize */
     double *row_sums;        /* (n_rows) in the device's memory, for the norm; NULL: not yet */
 
+    tess_name_index names; /* names of all parameters */
     tess_unit **units;
     int n_units, n_params;
     struct {
