@@ -25,7 +25,8 @@ tess_coordinates tess_coordinates_of(const tess_parallelism_section *parallelism
     int degrees[TESS_AXES];
     tess_axes_degrees(parallelism, degrees);
     tess_coordinates at = tess_coordinates_by(degrees, rank);
-    at.n_experts = (int)parallelism->expert_parallel_degree;
+    if (parallelism->expert_parallel_degree > 1)
+        at.n_experts = (int)parallelism->expert_parallel_degree;
     at.expert = rank % at.n_experts;
     return at;
 }

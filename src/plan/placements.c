@@ -77,7 +77,7 @@ tess_status tess_param_placements_create(tess_mem *mem, const tess_config *confi
             .param = param, .shape = tess_shape_atleast_1d(&param->shape), .copy = -1, .expert = -1};
     }
     for (int rank = 0; rank < out->degree[TESS_AXIS_PP]; rank++)
-        for (int expert = 0; expert < config->parallelism.expert_parallel_degree; expert++)
+        for (int expert = 0; expert == 0 || expert < config->parallelism.expert_parallel_degree; expert++)
             TESS_TRY(place_rank(config, rank, expert, out));
     return TESS_OK;
 }
