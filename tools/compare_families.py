@@ -269,6 +269,8 @@ def run(model, ids):
     grads = copy.deepcopy(model)
     for p, own in zip(grads.parameters(), model.parameters()):
         p.data = torch.zeros_like(own) if own.grad is None else own.grad
+    for buffer in grads.buffers():  # what is stored but not trained, such as the routers' biases of DeepSeek-V3
+        buffer.zero_()
     return logprob.detach().numpy(), grads.float()
 
 

@@ -100,6 +100,16 @@ CASES = {
                        output_router_logits=False,
                        rope_parameters=rope("yarn", factor=4.0, original_max_position_embeddings=16, truncate=False,
                                             beta_fast=32.0, beta_slow=1.0)), PACKED),
+    "deepseek_v2": (*llama("DeepseekV2", moe_intermediate_size=11, n_routed_experts=6, n_group=2, topk_group=1,
+                           topk_method="group_limited_greedy", num_experts_per_tok=2, n_shared_experts=2,
+                           routed_scaling_factor=1.7, first_k_dense_replace=1, num_key_value_heads=3, kv_lora_rank=8,
+                           q_lora_rank=None, qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=7, attention_bias=True,
+                           rope_parameters=rope("yarn", factor=4.0, original_max_position_embeddings=16, mscale=0.7,
+                                                mscale_all_dim=0.5, beta_fast=32, beta_slow=1)), PACKED),
+    "deepseek_v3": (*llama("DeepseekV3", moe_intermediate_size=7, n_routed_experts=6, n_group=2, topk_group=1,
+                           num_experts_per_tok=2, n_shared_experts=1, routed_scaling_factor=1.3,
+                           first_k_dense_replace=1, num_key_value_heads=3, kv_lora_rank=7, q_lora_rank=20,
+                           qk_nope_head_dim=5, qk_rope_head_dim=6, v_head_dim=5), PACKED),
     "smollm3": (*llama("SmolLM3", num_hidden_layers=3, no_rope_layer_interval=2, num_attention_heads=4,
                        num_key_value_heads=2, tie_word_embeddings=True, pad_token_id=None), PACKED),
     "ministral3": (*llama("Ministral3", head_dim=10, num_attention_heads=4, num_key_value_heads=2, pad_token_id=None,
@@ -210,6 +220,9 @@ def build(config, cls, dtype, attention):
     for name, p in model.named_parameters():
         for file, part in stored(config, name, p.data):
             part.copy_(torch.from_numpy(weights(file, tuple(part.shape), 0.0 if cls.__name__.startswith("Gemma") else 1.0)))
+    for name, p in model.named_buffers():
+        if name.endswith("e_score_correction_bias"):
+            p.copy_(torch.from_numpy(weights(name, tuple(p.shape))))
     model.tie_weights()
     if dtype == torch.float64:
         exact_norms(model)

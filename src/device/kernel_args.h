@@ -278,14 +278,15 @@ typedef struct tess_norm_grad_args {
     tess_dtype dtype;
 } tess_norm_grad_args;
 
-/* Rotates pairs of the first R (rotary) of D channels of each head in place: x' = x cos - y sin, y' = y cos + x sin.
- * Pair i < R/2 has channels (i, i + R/2), as in most models of HF, or (2i, 2i + 1) if `interleaved`. */
+/* Rotates pairs of R (rotary) of the D channels of each head in place, from channel `first` on: x' = x cos - y sin, y'
+ * = y cos + x sin. Pair i < R/2 has channels (i, i + R/2) of these R, as in most models of HF, or (2i, 2i + 1) if
+ * `interleaved`. */
 typedef struct tess_rope_args {
     void *x; /* (T, n_heads, D), rows `stride` elements apart */
     int64_t stride;
     const int32_t *pos;                 /* (T) */
     const float *cos_table, *sin_table; /* (max position, R/2) */
-    int64_t T, n_heads, D, R;
+    int64_t T, n_heads, D, R, first;
     bool inverse;     /* the transposed rotation, for the backward pass */
     bool interleaved; /* GLM-4, Cohere 2 */
     tess_dtype dtype;
@@ -464,27 +465,61 @@ typedef struct tess_gather_rows_args {
     int64_t n, row_bytes;
 } tess_gather_rows_args;
 
-/* ---- Mixtures of experts: E experts, of which each token chooses K ---- */
-enum { TESS_MAX_EXPERTS = 1024, TESS_MAX_CHOICES = 64 };
+/* Puts the channels of heads together: y[t,h] = (a[t,h], b[t,h], shared[t], 0, ...), D channels. All heads of a token
+ * have the same `shared`. y overlaps no operand. */
+typedef struct tess_join_heads_args {
+    const void *a, *b;     /* (T H, A), (T H, B), rows a_stride and b_stride elements apart; b NULL: B is 0 */
+    const void *shared;    /* (T, S), contiguous; NULL: S is 0 */
+    void *y;               /* (T H, D), contiguous */
+    int64_t T, H, A, B, S; /* A + B + S <= D */
+    int64_t D, a_stride, b_stride;
+    tess_dtype dtype;
+} tess_join_heads_args;
 
-/* p = softmax(logits) over all experts (sums along a row: device/elementwise.h). A token chooses the experts with the K
- * largest p; of equal ones that with the lowest number. Its weights are their p, or with `normalize` p / (the sum of
- * the chosen p, experts ascending). A row with a NaN has weights of NaN, and chooses experts 0 .. K-1. */
+/* y[t] = the sum over h ascending of x[t,h] in float32, rounded once: the gradient of what heads share. */
+typedef struct tess_sum_heads_args {
+    const void *x; /* (T H, C), rows `stride` elements apart */
+    int64_t stride;
+    void *y; /* (T, C), contiguous */
+    int64_t T, H, C;
+    tess_dtype dtype;
+} tess_sum_heads_args;
+
+/* ---- Mixtures of experts: E experts, of which each token chooses K ---- */
+enum { TESS_MAX_EXPERTS = 1024, TESS_MAX_CHOICES = 64, TESS_MAX_GROUPS = 64 };
+
+/* How a token chooses its experts. With groups, E is a multiple of `n_groups`, and at least K experts are in the
+ * `n_kept` groups. A group's score is its largest p + bias, or the sum of its two largest. */
+typedef struct tess_route_rule {
+    int64_t n_groups, n_kept; /* experts are chosen from the n_kept groups with the largest scores; 0: from all */
+    float scale;              /* factor of the weights; 0: 1 */
+    bool normalize;           /* the weights of a token add up to `scale` */
+    bool sigmoid;             /* p is each logit's sigmoid, and not the softmax over all experts */
+    bool two_best;            /* see above */
+} tess_route_rule;
+
+/* p = softmax(logits) over all experts (sums along a row: device/elementwise.h), or sigmoid(logits). A token chooses
+ * the experts with the K largest p + bias; of equal ones that with the lowest number. Its weights are `scale` times
+ * their p, or with `normalize` times p / (the sum of the chosen p, experts ascending, + 1e-20). A row with a NaN has
+ * weights of NaN, and chooses the first K experts of the first groups if all of its p are NaN. */
 typedef struct tess_route_args {
     const float *logits; /* (T, E) */
-    float *probs;        /* (T, E); may be logits */
-    int32_t *chosen;     /* (T, K) experts, ascending */
-    float *weights;      /* (T, K) */
-    float *lse;          /* (T) log-sum-exp of the logits; NULL: not wanted */
-    int64_t T, E, K;     /* K <= E, TESS_MAX_CHOICES */
-    bool normalize;
+    const void *bias;    /* (E) of bias_dtype, only for the choice; NULL: 0 */
+    tess_dtype bias_dtype;
+    float *probs;    /* (T, E); may be logits */
+    int32_t *chosen; /* (T, K) experts, ascending */
+    float *weights;  /* (T, K) */
+    float *lse;      /* (T) log-sum-exp of the logits; NULL: not wanted */
+    int64_t T, E, K; /* K <= E, TESS_MAX_CHOICES */
+    tess_route_rule rule;
 } tess_route_args;
 
 /* The gradient of the logits, in sums over experts ascending. w, p: weight and probability of a chosen expert; g: the
  * gradient of its weight; n: number of an expert's rows.
  *
- *     dp = balance n, plus for a chosen expert g, or with `normalize` (g - sum of w g) / (the sum of the chosen p)
- *     dlogits = p (dp - sum of p dp) + z lse p */
+ *     dp = balance n, plus for a chosen expert scale g, or with `normalize` (scale g - sum of w g) / (the sum of the
+ *          chosen p)
+ *     dlogits = p (dp - sum of p dp) + z lse p, or for a sigmoid p (1 - p) dp */
 typedef struct tess_route_grad_args {
     const float *probs;    /* (T, E) */
     const int32_t *chosen; /* (T, K) */
@@ -496,7 +531,7 @@ typedef struct tess_route_grad_args {
     float balance, z;
     void *dlogits; /* (T, E) */
     int64_t T, E, K;
-    bool normalize;
+    tess_route_rule rule; /* the rule of the forward call; groups do not matter */
     tess_dtype dtype;
 } tess_route_grad_args;
 
@@ -626,7 +661,7 @@ typedef struct tess_row_sumsq_args {
          READS(pos, EACH(T), INDICES),                                                                                 \
          READS(cos_table, .rows = BY(AT(T)), .columns = HALF_OF(R), FLOATS, .gathered = true),                         \
          READS(sin_table, .rows = BY(AT(T)), .columns = HALF_OF(R), FLOATS, .gathered = true)),                        \
-        (.T = 1, .n_heads = 3, .D = 32, .R = 32), DTYPE(dtype), ITEMS(T), .flops = 3)                                  \
+        (.T = 1, .n_heads = 3, .D = 35, .R = 32, .first = 3), DTYPE(dtype), ITEMS(T), .flops = 3)                      \
     ROW(glu_forward, tess_glu_args, VEC,                                                                               \
         (READS(gate, MATRIX(T, F), OWN, .stride = AT(stride)), READS(up, MATRIX(T, F), OWN, .stride = AT(stride)),     \
          WRITES(y, MATRIX(T, F), OWN)),                                                                                \
@@ -703,16 +738,27 @@ typedef struct tess_row_sumsq_args {
         (READS(x, MATRIX(n, row_bytes), BYTES, .gathered = true), READS(index, EACH(n), INDICES),                      \
          WRITES(y, MATRIX(n, row_bytes), BYTES)),                                                                      \
         (.n = 1, .row_bytes = 203), ITEMS(n))                                                                          \
+    ROW(join_heads, tess_join_heads_args, REF,                                                                         \
+        (READS(a, .rows = BY(AT(T), AT(H)), .columns = BY(AT(A)), OWN, .stride = AT(a_stride)),                        \
+         READS(b, .rows = BY(AT(T), AT(H)), .columns = BY(AT(B)), OWN, .stride = AT(b_stride)),                        \
+         READS(shared, MATRIX(T, S), OWN), WRITES(y, .rows = BY(AT(T), AT(H)), .columns = BY(AT(D)), OWN)),            \
+        (.T = 1, .H = 3, .A = 31, .B = 7, .S = 5, .D = 47), DTYPE(dtype), ITEMS(T))                                    \
+    ROW(sum_heads, tess_sum_heads_args, REF,                                                                           \
+        (READS(x, .rows = BY(AT(T), AT(H)), .columns = BY(AT(C)), OWN, .stride = AT(stride)),                          \
+         WRITES(y, MATRIX(T, C), OWN)),                                                                                \
+        (.T = 1, .H = 3, .C = 67), DTYPE(dtype), ITEMS(T), .flops = 1)                                                 \
     ROW(route, tess_route_args, VEC,                                                                                   \
-        (READS(logits, MATRIX(T, E), FLOATS), WRITES(probs, MATRIX(T, E), FLOATS),                                     \
+        (READS(logits, MATRIX(T, E), FLOATS), READS(bias, ROW_OF(E), LIKE(bias_dtype)),                                \
+         WRITES(probs, MATRIX(T, E), FLOATS),                                                                          \
          WRITES(chosen, MATRIX(T, K), INDICES), WRITES(weights, MATRIX(T, K), FLOATS), WRITES(lse, EACH(T), FLOATS)),  \
-        (.T = 1, .E = 101, .K = 5, .normalize = true), ITEMS(T), .flops = 12)                                          \
+        (.T = 1, .E = 105, .K = 5, .rule = {7, 3, 1.5f, .normalize = true, .sigmoid = true, .two_best = true}),        \
+        ITEMS(T), .flops = 12)                                                                                         \
     ROW(route_backward, tess_route_grad_args, REF,                                                                     \
         (READS(probs, MATRIX(T, E), FLOATS), READS(chosen, MATRIX(T, K), INDICES, .below = BY(AT(E))),                 \
          READS(place, MATRIX(T, K), INDICES), READS(weights, MATRIX(T, K), FLOATS),                                    \
          READS(dgate, EACH(T), FLOATS, .gathered = true), READS(ends, ROW_OF(E), INDICES, .below = BY(AT(E))),         \
          READS(lse, EACH(T), FLOATS), WRITES(dlogits, MATRIX(T, E), OWN)),                                             \
-        (.T = 1, .E = 101, .K = 5, .normalize = true, .balance = 0.01f, .z = 0.1f), DTYPE(dtype), ITEMS(T),            \
+        (.T = 1, .E = 101, .K = 5, .rule.normalize = true, .balance = 0.01f, .z = 0.1f), DTYPE(dtype), ITEMS(T),       \
         .flops = 6)                                                                                                    \
     ROW(sort_rows, tess_sort_rows_args, REF,                                                                           \
         (READS(chosen, MATRIX(T, K), INDICES, .below = BY(AT(E))), READS(weights, MATRIX(T, K), FLOATS),               \

@@ -351,6 +351,8 @@ static tess_status call(tess_stream *s, tess_kernel_row_id id, const void *args)
                                                         [TESS_ROW_layernorm_forward] = norm_forward,
                                                         [TESS_ROW_embedding_forward] = embedding_forward,
                                                         [TESS_ROW_find_not_finite] = find_not_finite,
+                                                        [TESS_ROW_join_heads] = itself,
+                                                        [TESS_ROW_sum_heads] = itself,
                                                         [TESS_ROW_combine_rows] = itself,
                                                         [TESS_ROW_combine_backward] = itself,
                                                         [TESS_ROW_round_fp8] = itself,

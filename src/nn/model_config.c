@@ -69,6 +69,28 @@ tess_status tess_model_config_check(const tess_model_config *c, const char *what
     TESS_CHECK(c->parts.experts.top_k <= c->parts.experts.n, TESS_E_INVALID,
                "%s: num_experts_per_tok is %lld; there are %lld experts to choose from", what,
                (long long)c->parts.experts.top_k, (long long)c->parts.experts.n);
+    if (tess_family_find(c->family)->shape->latent != NULL) {
+        const int64_t q = c->parts.latent.q, kv = c->parts.latent.kv, value = c->parts.latent.value;
+        TESS_CHECK(kv > 0 && c->parts.latent.plain > 0 && rotary > 0 && value > 0, TESS_E_INVALID,
+                   "%s: kv_lora_rank, qk_nope_head_dim, qk_rope_head_dim and v_head_dim must be at least 1", what);
+        TESS_CHECK(kv <= c->hidden_size && q <= c->hidden_size, TESS_E_UNSUPPORTED,
+                   "%s: q_lora_rank is %lld and kv_lora_rank %lld; supported: up to hidden_size, %lld", what,
+                   (long long)q, (long long)kv, (long long)c->hidden_size);
+        TESS_CHECK(value <= c->head_size, TESS_E_UNSUPPORTED,
+                   "%s: v_head_dim is %lld; supported: up to qk_nope_head_dim + qk_rope_head_dim, %lld", what,
+                   (long long)value, (long long)c->head_size);
+        TESS_CHECK(c->n_kv_heads == c->n_heads, TESS_E_UNSUPPORTED,
+                   "%s: num_key_value_heads is %lld; with latents it must be num_attention_heads, %lld", what,
+                   (long long)c->n_kv_heads, (long long)c->n_heads);
+    }
+    const int64_t groups = c->parts.experts.groups, kept = c->parts.experts.kept;
+    TESS_CHECK(kept == 0 || (kept <= groups && c->parts.experts.n % groups == 0 &&
+                             kept * (c->parts.experts.n / groups) >= c->parts.experts.top_k),
+               TESS_E_INVALID,
+               "%s: %lld experts in %lld groups (n_group), of which topk_group %lld must have at least "
+               "num_experts_per_tok %lld",
+               what, (long long)c->parts.experts.n, (long long)groups, (long long)kept,
+               (long long)c->parts.experts.top_k);
     TESS_TRY_CTX(check_sum_leaves(c->sum_leaves, "sum_leaves"), "%s", what);
     TESS_TRY(check_token(what, "bos_token_id", c->bos_token_id));
     TESS_TRY(check_token(what, "pad_token_id", c->pad_token_id));

@@ -32,7 +32,9 @@ typedef enum tess_family {
     TESS_FAMILY_COHERE2,
     TESS_FAMILY_OLMOE,
     TESS_FAMILY_QWEN2_MOE,
-    TESS_FAMILY_GPT_OSS
+    TESS_FAMILY_GPT_OSS,
+    TESS_FAMILY_DEEPSEEK_V2,
+    TESS_FAMILY_DEEPSEEK_V3
 } tess_family;
 
 typedef enum tess_rope_kind {
@@ -130,6 +132,8 @@ static inline bool tess_model_config_mixes(const tess_model_config *config, int6
 /* The number of channels of a head that are rotated. */
 static inline int64_t tess_model_config_rotary(const tess_model_config *config)
 {
+    if (config->parts.latent.kv > 0)
+        return config->parts.latent.rotary;
     return config->rope.partial > 0 ? (int64_t)((double)config->head_size * config->rope.partial) : config->head_size;
 }
 

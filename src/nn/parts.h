@@ -12,13 +12,22 @@ typedef struct tess_part tess_part;
 typedef struct tess_parts_config {
     bool qkv_bias, o_bias, qk_norm; /* attention: biases, and norms of q and k */
     double clip_qkv;                /* attention: a bound of q, k and v; 0: none */
-    bool mlp_bias;                  /* feed-forward */
-    uint8_t activation;             /* feed-forward: row of the table of names in config_keys.c */
-    bool parallel;                  /* attention and feed-forward read the same stream */
+    /* attention with latents: sizes of those of q (0: none) and of k and v (0: no latents), and of a head's channels
+     * without positions, with them, and of v; rotated pairs are neighbouring channels */
+    struct {
+        int64_t q, kv, plain, rotary, value;
+        bool interleaved;
+    } latent;
+    bool mlp_bias;      /* feed-forward */
+    uint8_t activation; /* feed-forward: row of the table of names in config_keys.c */
+    bool parallel;      /* attention and feed-forward read the same stream */
     struct {
         int64_t n, top_k, size; /* experts of a layer (0: there are none), experts of a token, channels of an expert */
         int64_t shared;         /* channels of an expert that all tokens share; 0: there is none */
-        bool normalize;         /* the weights of a token's experts add up to 1 */
+        int64_t n_shared;       /* the same as a number of experts, if config.json has that */
+        int64_t groups, kept;   /* groups of experts, and those that a token chooses from; kept 0: from all experts */
+        double scale;           /* factor of the weights of a token's experts; 0: 1 */
+        bool normalize;         /* the weights of a token's experts add up to `scale` */
         double alpha, limit;    /* constants of a clamped activation (tess_clamped_glu_args); 0: it is not clamped */
         bool balances;          /* training adds the auxiliary losses */
         double balance, z;      /* their factors */

@@ -40,7 +40,7 @@ static void run(tess_stream *s, routing *r, int64_t T, int64_t E, int64_t K, boo
                                                                   .T = T,
                                                                   .E = E,
                                                                   .K = K,
-                                                                  .normalize = normalize}));
+                                                                  .rule.normalize = normalize}));
     EXPECT_OK(tess_stream_kernels(s)->sort_rows(s, &(tess_sort_rows_args){.chosen = r->chosen,
                                                                           .weights = r->weights,
                                                                           .ends = r->ends,
@@ -296,7 +296,7 @@ static void the_gradient_of_logits_agrees_with_differences(void)
                                                                                     .T = T,
                                                                                     .E = E,
                                                                                     .K = K,
-                                                                                    .normalize = normalize}));
+                                                                                    .rule.normalize = normalize}));
         for (int i = 0; i < T * E; i++) {
             const int t = i / E;
             double x[E], d[K], sides[2];

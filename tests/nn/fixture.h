@@ -8,13 +8,14 @@
 #include "support/test.h"
 
 static const char *const fixture_names[] = {
-    "llama",     "llama_biases", "llama3",       "llama_dynamic", "llama_dynamic_within",
-    "mistral",   "qwen2",        "qwen2_layers", "qwen3",         "qwen3_layers",
-    "ministral", "gpt2",         "gpt2_erf",     "smollm3",       "ministral3",
-    "phi3",      "phi4",         "olmo2",        "olmo3",         "starcoder2",
-    "stablelm",  "granite",      "gemma",        "gemma3",        "glm",
-    "glm4",      "exaone4",      "gemma2",       "cohere2",       "stablelm_parallel",
-    "mixtral",   "qwen3_moe",    "olmoe",        "qwen2_moe",     "gpt_oss"};
+    "llama",       "llama_biases", "llama3",       "llama_dynamic", "llama_dynamic_within",
+    "mistral",     "qwen2",        "qwen2_layers", "qwen3",         "qwen3_layers",
+    "ministral",   "gpt2",         "gpt2_erf",     "smollm3",       "ministral3",
+    "phi3",        "phi4",         "olmo2",        "olmo3",         "starcoder2",
+    "stablelm",    "granite",      "gemma",        "gemma3",        "glm",
+    "glm4",        "exaone4",      "gemma2",       "cohere2",       "stablelm_parallel",
+    "mixtral",     "qwen3_moe",    "olmoe",        "qwen2_moe",     "gpt_oss",
+    "deepseek_v2", "deepseek_v3"};
 enum { N_FIXTURES = sizeof(fixture_names) / sizeof(fixture_names[0]) };
 
 static const char *const kernel_levels[] = {"ref", "avx2", "avx512", "avx512_bf16", "amx"};

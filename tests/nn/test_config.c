@@ -256,6 +256,9 @@ static void absent_keys_are_those_of_the_family(void)
         {"qwen3_moe", "FFFFFF", 1e4, 0, 0, false},    {"olmoe", "FFFFFF", 1e4, 0, 0, false},
         {"qwen2_moe", "FFFFFF", 1e4, 0, 0, false},    {"gpt_oss", "WFWFWF", 1.5e5, 0, 0, false},
     };
+    static const char *const latents[] = {
+        "{\"model_type\":\"deepseek_v2\"," SMALL ",\"kv_lora_rank\":8,\"q_lora_rank\":null,\"num_experts_per_tok\":3}",
+        "{\"model_type\":\"deepseek_v3\"," SMALL ",\"kv_lora_rank\":8,\"q_lora_rank\":6,\"num_key_value_heads\":null}"};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char text[512], layers[7] = {0};
         tess_model_config c;
@@ -273,6 +276,17 @@ static void absent_keys_are_those_of_the_family(void)
         EXPECT(count(&c) > 0);
     }
     tess_model_config c;
+    for (int v3 = 0; v3 < 2; v3++) {
+        EXPECT_OK(parse(latents[v3], &c));
+        EXPECT_INT(c.head_size, 192);
+        EXPECT_INT(tess_model_config_rotary(&c), 64);
+        EXPECT_INT(c.parts.latent.value, 128);
+        EXPECT_INT(c.parts.experts.kept, v3 ? 4 : 0);
+        EXPECT_INT(c.parts.experts.shared, v3 ? 2048 : 2 * 1407);
+        EXPECT_INT(c.parts.experts.top_k, v3 ? 8 : 3);
+        EXPECT(c.parts.experts.scale == (v3 ? 2.5 : 1) && c.parts.experts.normalize == v3);
+        EXPECT(tess_model_config_mixes(&c, 0) == !v3);
+    }
     EXPECT_OK(parse("{\"model_type\":\"mixtral\"," SMALL ",\"num_key_value_heads\":2,\"num_experts\":5}", &c));
     EXPECT_INT(c.parts.experts.n, 5);
     EXPECT_OK(parse("{\"model_type\":\"olmoe\"," SMALL ",\"num_local_experts\":9,\"head_dim\":6}", &c));
@@ -556,6 +570,38 @@ static void bad_settings_are_named(void)
          "a mixture of 0 experts, 2 for a token, with 40 channels each"},
         {"{\"model_type\":\"qwen2_moe\"," SMALL ",\"num_key_value_heads\":2,\"shared_expert_intermediate_size\":null}",
          TESS_E_INVALID, "shared_expert_intermediate_size is null"},
+        {"{\"model_type\":\"deepseek_v2\"," SMALL ",\"kv_lora_rank\":8,\"q_lora_rank\":null}", TESS_E_FORMAT,
+         "'num_experts_per_tok' is missing"},
+        {"{\"model_type\":\"deepseek_v2\"," SMALL
+         ",\"kv_lora_rank\":null,\"q_lora_rank\":null,\"num_experts_per_tok\":3}",
+         TESS_E_INVALID, "kv_lora_rank, qk_nope_head_dim"},
+        {"{\"model_type\":\"deepseek_v2\"," SMALL ",\"kv_lora_rank\":8,\"num_experts_per_tok\":3}", TESS_E_UNSUPPORTED,
+         "q_lora_rank is 1536 and kv_lora_rank 8; supported: up to hidden_size"},
+        {"{\"model_type\":\"deepseek_v2\"," SMALL
+         ",\"kv_lora_rank\":8,\"q_lora_rank\":null,\"num_experts_per_tok\":3,\"v_head_dim\":193}",
+         TESS_E_UNSUPPORTED, "v_head_dim is 193; supported: up to"},
+        {"{\"model_type\":\"deepseek_v2\"," SMALL
+         ",\"kv_lora_rank\":8,\"q_lora_rank\":null,\"num_experts_per_tok\":3,\"num_key_value_heads\":1}",
+         TESS_E_UNSUPPORTED, "num_key_value_heads is 1; with latents"},
+        {"{\"model_type\":\"deepseek_v2\"," SMALL
+         ",\"kv_lora_rank\":8,\"q_lora_rank\":null,\"num_experts_per_tok\":3,\"norm_topk_prob\":true}",
+         TESS_E_UNSUPPORTED, "norm_topk_prob is true; supported: false"},
+        {"{\"model_type\":\"deepseek_v2\"," SMALL
+         ",\"kv_lora_rank\":8,\"q_lora_rank\":null,\"num_experts_per_tok\":3,\"moe_layer_freq\":2}",
+         TESS_E_UNSUPPORTED, "moe_layer_freq is 2; supported: 1"},
+        {"{\"model_type\":\"deepseek_v2\"," SMALL
+         ",\"kv_lora_rank\":8,\"q_lora_rank\":null,\"num_experts_per_tok\":3,\"topk_method\":\"best\"}",
+         TESS_E_UNSUPPORTED, "topk_method is 'best'; supported: greedy, group_limited_greedy"},
+        {"{\"model_type\":\"deepseek_v2\"," SMALL
+         ",\"kv_lora_rank\":8,\"q_lora_rank\":null,\"num_experts_per_tok\":3,\"scoring_func\":\"sigmoid\"}",
+         TESS_E_UNSUPPORTED, "scoring_func is 'sigmoid'; supported: softmax"},
+        {"{\"model_type\":\"deepseek_v2\"," SMALL
+         ",\"kv_lora_rank\":8,\"q_lora_rank\":null,\"num_experts_per_tok\":3,\"topk_method\":\"group_limited_greedy\"}",
+         TESS_E_INVALID, "and topk_group null"},
+        {"{\"model_type\":\"deepseek_v2\"," SMALL
+         ",\"kv_lora_rank\":8,\"q_lora_rank\":null,\"num_experts_per_tok\":9,\"n_group\":8,\"topk_group\":1,\"topk_"
+         "method\":\"group_limited_greedy\"}",
+         TESS_E_INVALID, "64 experts in 8 groups (n_group), of which topk_group 1"},
         {"{\"model_type\":\"qwen3_moe\"," SMALL ",\"num_key_value_heads\":2,\"moe_intermediate_size\":null}",
          TESS_E_INVALID, "a mixture of 128 experts, 8 for a token, with 0 channels each"},
         {"{\"model_type\":\"gpt2\",\"activation_function\":\"relu\"}", TESS_E_UNSUPPORTED,

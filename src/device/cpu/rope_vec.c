@@ -38,7 +38,7 @@ TESS_INLINE void rope_rows(const tess_rope_args *context, int64_t begin, int64_t
     const tess_rope_args a = *context;
     const int64_t half = a.R / 2;
     for (int64_t t = begin; t < end; t++) {
-        int64_t row = t * a.stride, angle = a.pos[t] * half, i = 0;
+        int64_t row = t * a.stride + a.first, angle = a.pos[t] * half, i = 0;
         if (a.interleaved) {
             for (; i + 16 <= half; i += 16)
                 rope_neighbours(&a, row, angle, i, 16, dtype);

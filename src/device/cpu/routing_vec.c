@@ -1,4 +1,4 @@
-/* Mixtures of experts: the softmax of routers, and sums over a token's experts. A combination reads K rows of C
+/* Mixtures of experts: the probabilities of routers, and sums over a token's experts. A combination reads K rows of C
  * channels and writes one; its gradient reads two rows and writes one for each of them. Memory limits both. */
 #include <math.h>
 
@@ -27,6 +27,12 @@ TESS_INLINE void route_scale(const void *context, int64_t i, int64_t n)
     v_store(r->p + i, v_div(v_load(r->p + i, n), v_set(r->sum)), n);
 }
 
+TESS_INLINE void route_sigmoid(const void *context, int64_t i, int64_t n)
+{
+    const route_row *r = context;
+    v_store(r->p + i, v_sigmoid(v_load(r->x + i, n)), n);
+}
+
 /* All lanes of x are the same. */
 TESS_INLINE float one_lane(vec x)
 {
@@ -40,19 +46,24 @@ static void route_loop(void *context, int64_t begin, int64_t end, TESS_UNUSED in
     const tess_route_args *a = context;
     for (int64_t t = begin; t < end; t++) {
         route_row r = {.x = a->logits + t * a->E, .p = a->probs + t * a->E, .largest = -INFINITY};
+        if (a->rule.sigmoid) {
+            row_each(route_sigmoid, &r, 0, a->E);
+            tess_route_choose(a, t);
+            continue;
+        }
         for (int64_t e = 0; e < a->E; e++)
             r.largest = r.x[e] > r.largest ? r.x[e] : r.largest;
         row_sums(route_terms, &r, 0, a->E, TESS_F32, 1, &r.sum);
         row_each(route_scale, &r, 0, a->E);
         if (a->lse != NULL)
             a->lse[t] = r.largest + one_lane(v_log(v_set(r.sum)));
-        tess_route_choose(r.p, a->E, a->K, a->normalize, a->chosen + t * a->K, a->weights + t * a->K);
+        tess_route_choose(a, t);
     }
 }
 
 tess_status VEC_NAME(route)(tess_stream *s, const tess_route_args *a)
 {
-    TESS_TRY(tess_route_check(a->E, a->K));
+    TESS_TRY(tess_rule_check(a->E, a->K, &a->rule));
     tess_threads_run(s->threads, route_loop, (void *)a, a->T, tess_loop_grain(16 * a->E));
     return TESS_OK;
 }

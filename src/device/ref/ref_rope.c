@@ -8,7 +8,8 @@ tess_status tess_ref_rope(TESS_UNUSED tess_stream *s, const tess_rope_args *a)
     int64_t half = a->R / 2;
     for (int64_t t = 0; t < a->T; t++) {
         const float *cosines = a->cos_table + a->pos[t] * half, *sines = a->sin_table + a->pos[t] * half;
-        for (int64_t head = t * a->stride; head < t * a->stride + a->n_heads * a->D; head += a->D) {
+        const int64_t begin = t * a->stride + a->first;
+        for (int64_t head = begin; head < begin + a->n_heads * a->D; head += a->D) {
             for (int64_t i = 0; i < half; i++) {
                 int64_t first = head + (a->interleaved ? 2 * i : i), second = first + (a->interleaved ? 1 : half);
                 float x = ref_get(a->x, first, a->dtype), y = ref_get(a->x, second, a->dtype);

@@ -1,5 +1,5 @@
-/* Mixtures of experts, the definition: p = softmax(logits), the K largest p of a token, and y = sum of p expert(x).
- * The rows between are sorted by (expert, token). */
+/* Mixtures of experts, the definition: p = softmax(logits) or sigmoid(logits), the K largest p of a token, and y = sum
+ * of p expert(x). The rows between are sorted by (expert, token). */
 #include "device/routing.h"
 
 #include <math.h>
@@ -27,10 +27,13 @@ static void softmax(const float *x, int64_t E, float *p, float *lse)
 
 tess_status tess_ref_route(TESS_UNUSED tess_stream *s, const tess_route_args *a)
 {
-    TESS_TRY(tess_route_check(a->E, a->K));
+    TESS_TRY(tess_rule_check(a->E, a->K, &a->rule));
     for (int64_t t = 0; t < a->T; t++) {
-        softmax(a->logits + t * a->E, a->E, a->probs + t * a->E, a->lse != NULL ? a->lse + t : NULL);
-        tess_route_choose(a->probs + t * a->E, a->E, a->K, a->normalize, a->chosen + t * a->K, a->weights + t * a->K);
+        if (!a->rule.sigmoid)
+            softmax(a->logits + t * a->E, a->E, a->probs + t * a->E, a->lse != NULL ? a->lse + t : NULL);
+        for (int64_t i = t * a->E; a->rule.sigmoid && i < (t + 1) * a->E; i++)
+            a->probs[i] = v_sigmoid(a->logits[i]);
+        tess_route_choose(a, t);
     }
     return TESS_OK;
 }

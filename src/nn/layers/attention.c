@@ -37,6 +37,8 @@ static tess_cut heads_of(const tess_attention_params *p, const tess_linear *map)
 
 tess_status tess_qkv_forward(const tess_layer_call *c, const void *y, const tess_attention_tensors *t)
 {
+    if (tess_has_latents(c->own))
+        return tess_latent_forward(c, y, t);
     projections maps = projections_of(c);
     void *const to[] = {t->q_raw, t->k_raw, t->v};
     for (int i = 0; i < maps.n; i++)
@@ -44,8 +46,11 @@ tess_status tess_qkv_forward(const tess_layer_call *c, const void *y, const tess
     return TESS_OK;
 }
 
-tess_status tess_qkv_backward(const tess_layer_call *c, const void *y, const tess_attention_tensors *t, void *dy)
+tess_status tess_qkv_backward(const tess_layer_call *c, const void *y, const tess_attention_tensors *t, bool inputs,
+                              void *dy)
 {
+    if (tess_has_latents(c->own))
+        return tess_latent_backward(c, y, t, inputs, dy);
     projections maps = projections_of(c);
     bool normed = tess_norms_heads(c->own);
     const void *const from[] = {normed ? t->q : t->dq, normed ? t->k : t->dk, t->dv};
@@ -60,8 +65,22 @@ tess_status tess_qkv_backward(const tess_layer_call *c, const void *y, const tes
 bool tess_qkv_trains(const tess_layer_call *c)
 {
     const tess_attention_params *p = c->own;
-    return tess_linear_trains(c, &p->q) || tess_linear_trains(c, &p->k) || tess_linear_trains(c, &p->v) ||
-           tess_norm_trains(c, &p->q_norm) || tess_norm_trains(c, &p->k_norm) || tess_wants(c, p->sinks);
+    const tess_latent_params *l = &p->latent;
+    bool trains = tess_linear_trains(c, &p->q) || tess_linear_trains(c, &p->k) || tess_linear_trains(c, &p->v) ||
+                  tess_norm_trains(c, &p->q_norm) || tess_norm_trains(c, &p->k_norm) || tess_wants(c, p->sinks);
+    if (tess_has_latents(p))
+        trains |= tess_linear_trains(c, &l->q_a) || tess_linear_trains(c, &l->kv_a) ||
+                  tess_linear_trains(c, &l->kv_b) || tess_norm_trains(c, &l->norm) || tess_norm_trains(c, &l->q_norm);
+    return trains;
+}
+
+bool tess_qkv_reads_input(const tess_layer_call *c)
+{
+    const tess_attention_params *p = c->own;
+    if (tess_has_latents(p))
+        return tess_linear_reads_input(c, &p->q) || tess_linear_reads_input(c, &p->latent.q_a) ||
+               tess_linear_reads_input(c, &p->latent.kv_a);
+    return tess_linear_reads_input(c, &p->q) || tess_linear_reads_input(c, &p->k) || tess_linear_reads_input(c, &p->v);
 }
 
 tess_status tess_sinks_backward(const tess_layer_call *c, const tess_attention_tensors *t)
@@ -112,12 +131,14 @@ tess_status tess_heads_forward(const tess_layer_call *c, const tess_attention_te
         TESS_TRY(tess_head_norm_forward(c, &p->q_norm, heads_of(p, &p->q), t->q_raw, t->q_rstd, t->q));
         TESS_TRY(tess_head_norm_forward(c, &p->k_norm, heads_of(p, &p->k), t->k_raw, t->k_rstd, t->k));
     }
-    return rotate(c, t->q, t->k, false);
+    return tess_has_latents(p) ? TESS_OK : rotate(c, t->q, t->k, false);
 }
 
 tess_status tess_heads_backward(const tess_layer_call *c, const tess_attention_tensors *t, bool rotated)
 {
     const tess_attention_params *p = c->own;
+    if (tess_has_latents(p))
+        return rotated ? tess_latent_heads_backward(c, t) : TESS_OK;
     if (rotated)
         TESS_TRY(rotate(c, t->dq, t->dk, true));
     if (!tess_norms_heads(p))
@@ -143,7 +164,7 @@ static tess_attention describe(const tess_layer_call *c, const tess_attention_te
         .soft_cap = p->soft_cap,
         .sinks = p->sinks >= 0 ? c->w[p->sinks] : NULL,
         .q = t->q,
-        .out = t->out,
+        .out = tess_has_latents(p) ? t->wide : t->out,
         .q_stride = stride.q,
         .k_stride = kv_stride,
         .v_stride = kv_stride,
@@ -165,7 +186,8 @@ tess_status tess_attention_forward(const tess_layer_call *c, const tess_attentio
     TESS_TRY(tess_cache_append(c, t->k, t->v, stride));
     tess_attention_sequences(c, t->k, t->v, stride, 0, c->seqs);
     tess_attention attention = describe(c, t);
-    return c->kernels->attention_forward(c->stream, &attention);
+    TESS_TRY(c->kernels->attention_forward(c->stream, &attention));
+    return tess_has_latents(p) ? tess_latent_narrow(c, t->wide, t->out) : TESS_OK;
 }
 
 tess_status tess_attention_backward(const tess_layer_call *c, const tess_attention_tensors *t)
@@ -177,8 +199,12 @@ tess_status tess_attention_backward(const tess_layer_call *c, const tess_attenti
         return TESS_OK;
     tess_head_strides stride = tess_head_strides_of(p);
     tess_attention_sequences(c, t->k, t->v, stride.kv, 0, c->seqs);
+    if (tess_has_latents(p)) {
+        TESS_TRY(tess_latent_widen(c, t->out, t->wide));
+        TESS_TRY(tess_latent_widen(c, t->dout, t->dwide));
+    }
     const tess_attention_grad grad = {.forward = describe(c, t),
-                                      .dout = t->dout,
+                                      .dout = tess_has_latents(p) ? t->dwide : t->dout,
                                       .dq = t->dq,
                                       .dk = t->dk,
                                       .dv = t->dv,

@@ -37,6 +37,8 @@ static tess_status route(const tess_layer_call *c, const void *y, const tess_exp
                c->block->name, (long long)T, (long long)K);
     TESS_TRY(tess_linear_own_forward(&router, &p->router, y, w->probs, TESS_F32));
     TESS_TRY(c->kernels->route(c->stream, &(tess_route_args){.logits = w->probs,
+                                                             .bias = p->bias >= 0 ? c->w[p->bias] : NULL,
+                                                             .bias_dtype = c->dtype,
                                                              .probs = w->probs,
                                                              .chosen = w->chosen,
                                                              .weights = w->weights,
@@ -44,7 +46,7 @@ static tess_status route(const tess_layer_call *c, const void *y, const tess_exp
                                                              .T = T,
                                                              .E = E,
                                                              .K = K,
-                                                             .normalize = p->normalize}));
+                                                             .rule = p->rule}));
     return c->kernels->sort_rows(c->stream, &(tess_sort_rows_args){.chosen = w->chosen,
                                                                    .weights = w->weights,
                                                                    .ends = w->ends,
@@ -432,7 +434,7 @@ static tess_status route_backward(const tess_layer_call *c, const tess_experts_t
                                            .T = c->T,
                                            .E = p->n_experts,
                                            .K = p->top_k,
-                                           .normalize = p->normalize,
+                                           .rule = p->rule,
                                            .dtype = c->dtype});
 }
 

@@ -16,7 +16,8 @@ typedef struct tess_experts_params {
     int64_t n_experts, top_k;
     int64_t n_own;         /* experts of this rank, of as many on each rank */
     int sources;           /* micro-batches whose rows this rank's experts read; 1 without expert parallelism */
-    bool normalize;        /* the weights of a token's experts add up to 1 */
+    tess_route_rule rule;  /* how a token chooses its experts */
+    int bias;              /* parameter (E), which is added to p for the choice alone; -1: none */
     double balance, z;     /* factors of the auxiliary losses; 0: none */
     bool joined;           /* gate and up are one map */
     float alpha, limit;    /* constants of the clamped activation */

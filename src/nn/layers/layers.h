@@ -307,6 +307,8 @@ tess_status tess_branch_gradient(const tess_layer_call *call, const tess_branch_
  * not depend on batch and request. */
 void tess_rope_tables(const tess_model_config *config, tess_rope_table table, int64_t length, float *cos_table,
                       float *sin_table);
+/* The factor of attention's scores by which models with latents correct YaRN: mscale_all_dim's, squared; else 1. */
+double tess_rope_score_scale(const tess_model_config *config);
 /* Writes inv_freq (rotary/2) for a text of `limit` tokens. Returns the factor by which cos and sin are scaled. */
 double tess_rope_frequencies(const tess_rope_config *rope, int64_t rotary, int64_t limit, float *inv_freq);
 

@@ -97,6 +97,15 @@ double tess_rope_frequencies(const tess_rope_config *rope, int64_t head_size, in
     return 1;
 }
 
+double tess_rope_score_scale(const tess_model_config *config)
+{
+    const tess_rope_config *rope = &config->rope;
+    if (config->parts.latent.kv == 0 || rope->mscale_all_dim == 0)
+        return 1;
+    const double m = yarn_mscale(rope->factor, rope->mscale_all_dim);
+    return m * m;
+}
+
 /* The factor of queries at a position. */
 static float query_factor(const tess_rope_config *rope, int64_t position)
 {

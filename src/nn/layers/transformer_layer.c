@@ -225,7 +225,7 @@ static tess_status attention_backward(const tess_layer_call *c, const tess_tenso
     bool want_dy = want_dh || tess_norm_trains(c, &p->norm);
 
     /* draw = end'(dh2);  dWo = out^T draw;  dout (T, H, D) = draw Wo^T */
-    if (tess_linear_reads_input(c, &p->q) || tess_linear_reads_input(c, &p->k) || tess_linear_reads_input(c, &p->v))
+    if (tess_qkv_reads_input(c))
         TESS_TRY(tess_norm_again(c, &p->norm, t, &y));
     TESS_TRY(tess_branch_gradient(c, &p->end, t, w->raw, w->raw_stats, &draw));
     TESS_TRY(tess_linear_backward_params(c, &p->o, w->out, draw));
@@ -243,7 +243,7 @@ static tess_status attention_backward(const tess_layer_call *c, const tess_tenso
     TESS_TRY(tess_sinks_backward(c, w));
 
     /* dWq, dWk, dWv = y^T dq, y^T dk, y^T dv;  dy = dq Wq^T + dk Wk^T + dv Wv^T */
-    TESS_TRY(tess_qkv_backward(c, y, w, inputs && want_dy ? t->dy : NULL));
+    TESS_TRY(tess_qkv_backward(c, y, w, inputs, inputs && want_dy ? t->dy : NULL));
     if (!want_dy)
         return TESS_OK;
 
@@ -264,7 +264,26 @@ static tess_status attention_backward(const tess_layer_call *c, const tess_tenso
 
 /* ---- Tensors ---- */
 /* Q_ROW, K_ROW: without norms of q and k, q, k and v are parts of one row, and the others have no memory. */
-enum { Q = TESS_OWN_DIMS, H, Q_ROW, K_ROW, NORMED_Q, NORMED_K, NORMED_H, NORMED_G, RAW, RAW_ONE, SINKS };
+enum {
+    Q = TESS_OWN_DIMS,
+    H,
+    Q_ROW,
+    K_ROW,
+    NORMED_Q,
+    NORMED_K,
+    NORMED_H,
+    NORMED_G,
+    RAW,
+    RAW_ONE,
+    Q_LATENT,
+    Q_LATENT_ONE,
+    LATENT,
+    LATENT_ONE,
+    SHARED,
+    WIDE,
+    KV,
+    SINKS
+};
 
 /* The sizes of what a norm at the branch's end needs. */
 static void end_sizes(const tess_branch_end *end, int64_t sizes[TESS_N_DIMS], int raw, int one)
@@ -278,12 +297,20 @@ static void attention_sizes(TESS_UNUSED const tess_model *model, const void *own
 {
     const tess_attention_params *p = own;
     const int64_t q = p->n_heads * p->head_size, k = p->n_kv_heads * p->head_size;
-    const bool normed = tess_norms_heads(p);
-    sizes[Q] = q;
+    const bool normed = tess_norms_heads(p), latent = tess_has_latents(p);
+    sizes[Q] = latent ? p->n_heads * p->latent.value : q;
     sizes[H] = p->n_heads;
-    sizes[Q_ROW] = normed ? q : q + 2 * k;
+    sizes[Q_ROW] = normed || latent ? q : q + 2 * k;
+    sizes[K_ROW] = normed || latent ? k : -1;
     sizes[NORMED_Q] = normed ? q : -1;
-    sizes[K_ROW] = sizes[NORMED_K] = normed ? k : -1;
+    sizes[NORMED_K] = normed ? k : -1;
+    sizes[LATENT] = latent ? p->latent.kv_a.n_out : -1;
+    sizes[LATENT_ONE] = latent ? 1 : -1;
+    sizes[Q_LATENT] = latent && p->latent.q_a.weight >= 0 ? p->q.n_in : -1;
+    sizes[Q_LATENT_ONE] = latent && p->latent.q_a.weight >= 0 ? 1 : -1;
+    sizes[SHARED] = latent ? p->rotary : -1;
+    sizes[WIDE] = latent ? q : -1;
+    sizes[KV] = latent ? p->latent.kv_b.n_out : -1;
     sizes[NORMED_H] = !normed ? -1 : p->wide_norms ? 1 : p->n_heads;
     sizes[NORMED_G] = !normed ? -1 : p->wide_norms ? 1 : p->n_kv_heads;
     sizes[SINKS] = p->sinks >= 0 ? p->q.out.size / p->head_size : -1;
@@ -303,6 +330,9 @@ static void attention_views(const void *own, size_t element, void *tensors)
     if (tess_norms_heads(p))
         return;
     t->q = t->q_raw;
+    t->k = t->k_raw;
+    if (tess_has_latents(p))
+        return;
     t->k = t->k_raw = column(t->q_raw, q, element);
     t->v = column(t->q_raw, q + k, element);
     t->dk = column(t->dq, q, element);
@@ -335,6 +365,22 @@ static const tess_tensor_row attention_tensors[] = {
     {AT(dsinks),     TESS_DIM_ONE, SINKS,       true,  BACKWARD | LEFT, 0},
     {AT(raw),        TESS_DIM_R, RAW,           false, RESULT,          RESIDUAL},
     {AT(raw_stats.rstd), TESS_DIM_R, RAW_ONE,   true,  SAVED,           RESIDUAL},
+    {AT(q_latent),   TESS_DIM_T, Q_LATENT,      false, RESULT,          INPUTS},
+    {AT(latent),     TESS_DIM_T, LATENT,        false, RESULT,          INPUTS},
+    {AT(q_latent_rstd), TESS_DIM_T, Q_LATENT_ONE, true, SAVED,          INPUTS},
+    {AT(latent_rstd), TESS_DIM_T, LATENT_ONE,   true,  SAVED,           INPUTS},
+    {AT(q_normed),   TESS_DIM_T, Q_LATENT,      false, WORK,            0},
+    {AT(normed),     TESS_DIM_T, LATENT,        false, WORK,            0},
+    {AT(shared),     TESS_DIM_T, SHARED,        false, WORK,            0},
+    {AT(kv),         TESS_DIM_T, KV,            false, WORK,            0},
+    {AT(wide),       TESS_DIM_T, WIDE,          false, WORK,            0},
+    {AT(dwide),      TESS_DIM_T, WIDE,          false, BACKWARD,        0},
+    {AT(dkv),        TESS_DIM_T, KV,            false, BACKWARD | LEFT, 0},
+    {AT(dshared),    TESS_DIM_T, SHARED,        false, BACKWARD | LEFT, 0},
+    {AT(dnormed),    TESS_DIM_T, LATENT,        false, BACKWARD | LEFT, 0},
+    {AT(dq_normed),  TESS_DIM_T, Q_LATENT,      false, BACKWARD | LEFT, 0},
+    {AT(dlatent),    TESS_DIM_T, LATENT,        false, BACKWARD | LEFT, 0},
+    {AT(dq_latent),  TESS_DIM_T, Q_LATENT,      false, BACKWARD | LEFT, 0},
 };
 #undef AT
 
@@ -378,6 +424,9 @@ static void attention_room(const void *own, tess_part_room *room)
     const tess_attention_params *p = own;
     const int64_t q = p->q.out.size, kv = p->k.out.size;
     room->width = larger(room->width, (p->n_heads + 2 * p->n_kv_heads) * p->head_size);
+    if (tess_has_latents(p)) /* all of y's maps together, and the widest map of a latent */
+        room->width = larger(room->width,
+                             larger(q + p->latent.q_a.n_out + p->latent.kv_a.n_out + p->rotary, p->latent.kv_b.n_out));
     room->shared = larger(room->shared, q + 2 * kv);
     room->operands = larger(room->operands, tess_norms_heads(p) ? 3 * q : 0);
     room->operands = larger(room->operands, tess_shares_key_heads(p) ? 4 * (q + kv) + q / p->head_size : 0);
@@ -414,7 +463,8 @@ tess_group_cost tess_layer_group_cost(const tess_block *block, tess_layer_group 
     }
     if (a == NULL)
         return (tess_group_cost){0, 0};
-    const double Q_all = (double)a->q.out.size, rows = Q_all + 2 * (double)a->k.out.size,
+    const double Q_all = (double)a->q.out.size,
+                 rows = Q_all + 2 * (double)(tess_has_latents(a) ? a->q.out.size : a->k.out.size),
                  keys = a->window > 0 && (double)a->window < context ? (double)a->window : context / 2;
     if (group == TESS_GROUP_ATTENTION_INPUTS)
         return (tess_group_cost){rows * element, 2 * C * rows};
@@ -433,7 +483,8 @@ static double attention_flops(const void *own, int64_t seq_len)
 }
 
 #define MAP(member) offsetof(tess_attention_params, member)
-static const size_t attention_maps[] = {MAP(q), MAP(k), MAP(v), MAP(qkv), MAP(o)};
+static const size_t attention_maps[] = {
+    MAP(q), MAP(k), MAP(v), MAP(qkv), MAP(o), MAP(latent.q_a), MAP(latent.kv_a), MAP(latent.shared), MAP(latent.kv_b)};
 #undef MAP
 #define MAP(member) offsetof(tess_feed_forward_params, member)
 static const size_t feed_forward_maps[] = {MAP(gate), MAP(up), MAP(down)};

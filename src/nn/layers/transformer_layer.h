@@ -5,6 +5,14 @@
 #include "nn/layers/block_part.h"
 
 /* ---- Attention ---- */
+/* Keys and values that follow from a latent (latent_attention.c). */
+typedef struct tess_latent_params {
+    int64_t plain,
+        value; /* N, V: channels of a head without positions, and of a head of v; 0: k and v are projections */
+    tess_norm norm, q_norm;
+    tess_linear q_a, kv_a, shared, kv_b; /* q_a.weight -1: q is a projection; kv_a and shared: views of one matrix */
+} tess_latent_params;
+
 typedef struct tess_attention_params {
     int64_t n_heads, n_kv_heads, head_size; /* this rank's part of the sizes */
     int64_t window; /* number of keys that a query sees, up to and including its own position; 0: all of them */
@@ -19,7 +27,8 @@ typedef struct tess_attention_params {
     tess_norm norm, q_norm, k_norm;
     tess_branch_end end;
     tess_linear q, k, v, o;
-    tess_linear qkv; /* q, k and v as one map if one matrix stores them; weight -1: separate matrices */
+    tess_linear qkv;           /* q, k and v as one map if one matrix stores them; weight -1: separate matrices */
+    tess_latent_params latent; /* replaces k and v, which are absent */
 } tess_attention_params;
 
 /* A row per token. Backward recomputes norm outputs, normed q and k, and the activation: each costs a pass over memory,
@@ -35,6 +44,11 @@ typedef struct tess_attention_tensors {
     float *dsinks;           /* room for all heads; only this rank's ones are written */
     void *raw;               /* (R, C) and (R) of the norm at the branch's end, if there is one */
     tess_norm_stats raw_stats;
+    /* Only with latents. wide, dwide: out and dout with heads of D channels */
+    void *q_latent, *latent, *shared, *kv; /* (T, n_in of q), (T, L), (T, R), (T, H, N + V) */
+    void *q_normed, *normed, *wide, *dwide;
+    float *q_latent_rstd, *latent_rstd; /* (T) */
+    void *dq_normed, *dq_latent, *dnormed, *dlatent, *dshared, *dkv;
 } tess_attention_tensors;
 
 /* Whether query heads that share a key head may be on different ranks, because more ranks share the layer than it
@@ -50,14 +64,20 @@ static inline int64_t tess_cached_row(const tess_attention_params *p)
     return tess_shares_key_heads(p) ? p->k.out.size : p->n_kv_heads * p->head_size;
 }
 
+/* Whether the layer has latents. */
+static inline bool tess_has_latents(const tess_attention_params *p)
+{
+    return p->latent.plain > 0;
+}
+
 /* Whether the layer has norms of q and k. */
 static inline bool tess_norms_heads(const tess_attention_params *p)
 {
     return p->q_norm.weight >= 0;
 }
 
-/* Elements between tokens of this rank's q, and of its k and v. Without norms of q and k, all three are parts of one
- * row. */
+/* Elements between tokens of this rank's q, and of its k and v. Without latents and norms of q and k, all three are
+ * parts of one row. */
 typedef struct tess_head_strides {
     int64_t q, kv;
 } tess_head_strides;
@@ -65,17 +85,30 @@ typedef struct tess_head_strides {
 static inline tess_head_strides tess_head_strides_of(const tess_attention_params *p)
 {
     int64_t Q = p->n_heads * p->head_size, K = p->n_kv_heads * p->head_size;
-    return tess_norms_heads(p) ? (tess_head_strides){Q, K} : (tess_head_strides){Q + 2 * K, Q + 2 * K};
+    return tess_norms_heads(p) || tess_has_latents(p) ? (tess_head_strides){Q, K}
+                                                      : (tess_head_strides){Q + 2 * K, Q + 2 * K};
 }
 
 /* Projects y (T, C) to q_raw, k_raw and v. */
 tess_status tess_qkv_forward(const tess_layer_call *call, const void *y, const tess_attention_tensors *tensors);
 /* Computes the parameters' gradients and dy (T, C); dy NULL: not needed. */
 tess_status tess_qkv_backward(const tess_layer_call *call, const void *y, const tess_attention_tensors *tensors,
-                              void *dy);
+                              bool inputs, void *dy);
 bool tess_qkv_trains(const tess_layer_call *call);
 /* Writes the gradient of the sinks, if there are any that train. */
 tess_status tess_sinks_backward(const tess_layer_call *call, const tess_attention_tensors *tensors);
+/* Whether the parameters' gradients need y. */
+bool tess_qkv_reads_input(const tess_layer_call *call);
+
+/* The same with latents. q, k and v are complete afterwards; heads_backward turns their gradients into those of maps.
+ */
+tess_status tess_latent_forward(const tess_layer_call *call, const void *y, const tess_attention_tensors *tensors);
+tess_status tess_latent_heads_backward(const tess_layer_call *call, const tess_attention_tensors *tensors);
+tess_status tess_latent_backward(const tess_layer_call *call, const void *y, const tess_attention_tensors *tensors,
+                                 bool inputs, void *dy);
+/* Copy (T, H, V) to (T, H, D) with zeros after V channels, and back. */
+tess_status tess_latent_widen(const tess_layer_call *call, const void *from, void *to);
+tess_status tess_latent_narrow(const tess_layer_call *call, const void *from, void *to);
 
 /* q_raw, k_raw -> q, k: norms over each head's channels, then rotary positions, if the family has them. */
 tess_status tess_heads_forward(const tess_layer_call *call, const tess_attention_tensors *tensors);

@@ -34,10 +34,20 @@ static const member members[TESS_N_MEMBERS] = {
     [TESS_MEMBER_O_BIAS] = {"o_bias", AT(parts.o_bias), MEMBER_FLAG, 0, 1, false},
     [TESS_MEMBER_MLP_BIAS] = {"mlp_bias", AT(parts.mlp_bias), MEMBER_FLAG, 0, 1, false},
     [TESS_MEMBER_QK_NORM] = {"qk_norm", AT(parts.qk_norm), MEMBER_FLAG, 0, 1, false},
+    [TESS_MEMBER_Q_LATENT] = {"q_lora_rank", AT(parts.latent.q), MEMBER_INT, 1, 1 << 20, true},
+    [TESS_MEMBER_LATENT] = {"kv_lora_rank", AT(parts.latent.kv), MEMBER_INT, 1, 1 << 20, true},
+    [TESS_MEMBER_HEAD_PLAIN] = {"qk_nope_head_dim", AT(parts.latent.plain), MEMBER_INT, 1, 512, true},
+    [TESS_MEMBER_HEAD_ROTARY] = {"qk_rope_head_dim", AT(parts.latent.rotary), MEMBER_INT, 2, 512, true},
+    [TESS_MEMBER_HEAD_VALUE] = {"v_head_dim", AT(parts.latent.value), MEMBER_INT, 1, 1024, true},
+    [TESS_MEMBER_INTERLEAVED] = {"rope_interleave", AT(parts.latent.interleaved), MEMBER_FLAG, 0, 1, false},
     [TESS_MEMBER_EXPERTS] = {"num_experts", AT(parts.experts.n), MEMBER_INT, 1, TESS_MAX_EXPERTS, true},
     [TESS_MEMBER_TOP_K] = {"num_experts_per_tok", AT(parts.experts.top_k), MEMBER_INT, 1, TESS_MAX_CHOICES, true},
     [TESS_MEMBER_EXPERT_SIZE] = {"moe_intermediate_size", AT(parts.experts.size), MEMBER_INT, 1, 1 << 22, true},
     [TESS_MEMBER_SHARED_SIZE] = {"shared_expert_size", AT(parts.experts.shared), MEMBER_INT, 1, 1 << 22, true},
+    [TESS_MEMBER_SHARED_EXPERTS] = {"n_shared_experts", AT(parts.experts.n_shared), MEMBER_INT, 1, 256, true},
+    [TESS_MEMBER_GROUPS] = {"n_group", AT(parts.experts.groups), MEMBER_INT, 1, TESS_MAX_GROUPS, true},
+    [TESS_MEMBER_KEPT_GROUPS] = {"topk_group", AT(parts.experts.kept), MEMBER_INT, 1, TESS_MAX_GROUPS, true},
+    [TESS_MEMBER_ROUTER_SCALE] = {"routed_scaling_factor", AT(parts.experts.scale), MEMBER_REAL, 1e-9, 1e9, true},
     [TESS_MEMBER_NORMALIZE] = {"norm_topk_prob", AT(parts.experts.normalize), MEMBER_FLAG, 0, 1, false},
     [TESS_MEMBER_ALPHA] = {"swiglu_alpha", AT(parts.experts.alpha), MEMBER_REAL, 1e-3, 1e3, true},
     [TESS_MEMBER_LIMIT] = {"swiglu_limit", AT(parts.experts.limit), MEMBER_REAL, 1e-3, 1e9, true},
@@ -219,6 +229,10 @@ static tess_status derive(const char *what, const tess_family_row *row, tess_mod
         config->n_kv_heads = config->n_heads;
     if (config->intermediate_size == 0)
         config->intermediate_size = 4 * config->hidden_size;
+    if (config->parts.experts.n_shared > 0)
+        config->parts.experts.shared = config->parts.experts.n_shared * config->parts.experts.size;
+    if (row->shape->latent != NULL)
+        config->head_size = config->parts.latent.plain + config->parts.latent.rotary;
     if (config->head_size != 0)
         return TESS_OK;
     TESS_CHECK(config->hidden_size % config->n_heads == 0, TESS_E_INVALID,
@@ -274,6 +288,7 @@ tess_status tess_family_parse(const json_t *json, const char *what, const tess_f
     for (int i = 0; i < 2 && row->more_eos[i] > 0; i++)
         config->eos_token_id[config->n_eos++] = row->more_eos[i];
     TESS_TRY(tess_layer_kinds_parse(json, what, row, config));
+    TESS_TRY(tess_router_parse(json, what, row, config));
     return row->shape->positions != NULL ? TESS_OK : tess_rope_parse(json, what, row, config);
 }
 
@@ -299,6 +314,6 @@ int tess_family_write(const tess_family_row *row, const tess_model_config *confi
     for (int i = 0; (key = key_at(row, i)) != NULL; i++)
         if (key->name != NULL)
             failed |= json_object_set_new(json, key->name, key_json(config, key));
-    failed |= tess_layer_kinds_write(row, config, json);
+    failed |= tess_layer_kinds_write(row, config, json) | tess_router_write(row, config, json);
     return row->shape->positions != NULL ? failed : failed | tess_rope_write(row, config, json);
 }

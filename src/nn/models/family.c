@@ -216,6 +216,34 @@ static const tess_config_key gpt_oss_own[] = {
     {"swiglu_limit", {TESS_MEMBER_LIMIT}, 7},
     ROUTER_LOSSES(0.001),
 };
+#define LATENT_KEYS(top_k, experts, size, shared, scale)                 \
+    {NULL, {TESS_MEMBER_HEAD_SIZE}, 0},                                  \
+    {"q_lora_rank", {TESS_MEMBER_Q_LATENT}, 1536},                       \
+    {"kv_lora_rank", {TESS_MEMBER_LATENT}, 512},                         \
+    {"qk_nope_head_dim", {TESS_MEMBER_HEAD_PLAIN}, 128},                 \
+    {"qk_rope_head_dim", {TESS_MEMBER_HEAD_ROTARY}, 64},                 \
+    {"v_head_dim", {TESS_MEMBER_HEAD_VALUE}, 128},                       \
+    {"n_routed_experts", {TESS_MEMBER_EXPERTS}, experts},                \
+    {"num_experts_per_tok", {TESS_MEMBER_TOP_K}, top_k},                 \
+    {"moe_intermediate_size", {TESS_MEMBER_EXPERT_SIZE}, size},          \
+    {"n_shared_experts", {TESS_MEMBER_SHARED_EXPERTS}, shared},          \
+    {"routed_scaling_factor", {TESS_MEMBER_ROUTER_SCALE}, scale},        \
+    ATTENTION_BIAS
+static const tess_config_key deepseek_v2_own[] = {
+    LATENT_KEYS(TESS_KEY_REQUIRED, 64, 1407, 2, 1),
+    {NULL, {TESS_MEMBER_INTERLEAVED}, true},
+    {"n_group", {TESS_MEMBER_GROUPS}, 0},
+    {"topk_group", {TESS_MEMBER_KEPT_GROUPS}, 0},
+};
+static const tess_config_key deepseek_v3_own[] = {
+    {"num_key_value_heads", {TESS_MEMBER_KV_HEADS}, 128},
+    {"max_position_embeddings", {TESS_MEMBER_POSITIONS}, 4096},
+    LATENT_KEYS(8, 256, 2048, 1, 2.5),
+    {"rope_interleave", {TESS_MEMBER_INTERLEAVED}, true},
+    {"n_group", {TESS_MEMBER_GROUPS}, 8},
+    {"topk_group", {TESS_MEMBER_KEPT_GROUPS}, 4},
+    {"norm_topk_prob", {TESS_MEMBER_NORMALIZE}, true},
+};
 /* Dropout is written as 0: Tessera has none, and transformers' default is 0.1. */
 static const tess_config_key gpt2_own[] = {
     {"vocab_size", {TESS_MEMBER_VOCAB}, 50257},
@@ -234,6 +262,7 @@ static const tess_config_key gpt2_own[] = {
 };
 /* clang-format on */
 
+static const char *const deepseek_v2_no[] = {"norm_topk_prob", "mlp_bias", NULL}; /* transformers ignores the first */
 static const char *const gemma_no[] = {"use_bidirectional_attention", NULL};
 static const char *const gemma3_unset[] = {"attn_logit_softcapping", NULL}; /* transformers ignores it */
 static const char *const stablelm_no[] = {"qk_layernorm", NULL};
@@ -276,6 +305,11 @@ static const tess_family_shape cohere2_shape = {
     MODEL, PRE_NORMS, .layer_norm = true, .bare_norms = true, .interleaved = true, QKV, OUT, GATED};
 static const tess_family_shape olmoe_shape = {
     MODEL, PRE_NORMS, QKV, QK_NORMS, .wide_norms = true, OUT, GATED};
+static const tess_family_latent latents = {
+    .q_a = "self_attn.q_a_proj", .q_norm = "self_attn.q_a_layernorm", .q_b = "self_attn.q_b_proj",
+    .kv_a = "self_attn.kv_a_proj_with_mqa", .norm = "self_attn.kv_a_layernorm", .kv_b = "self_attn.kv_b_proj"};
+static const tess_family_shape deepseek_shape = {
+    MODEL, PRE_NORMS, .q = "self_attn.q_proj", .latent = &latents, OUT, GATED};
 static const tess_family_shape stablelm_shape = {
     MODEL, PRE_NORMS, .layer_norm = true, QKV, OUT, GATED};
 static const tess_family_shape starcoder2_shape = {
@@ -302,6 +336,11 @@ static const tess_family_shape gpt2_shape = {
 /* clang-format off */
 #define GATED_EXPERTS .name = "mlp", .gate = "gate_proj", .up = "up_proj", .down = "down_proj"
 static const tess_family_mixture olmoe_mixture = {GATED_EXPERTS};
+static const tess_family_mixture deepseek_v2_mixture = {
+    GATED_EXPERTS, .shared = "shared_experts", .dense_first = true, .grouped = true};
+static const tess_family_mixture deepseek_v3_mixture = {
+    GATED_EXPERTS, .shared = "shared_experts", .dense_first = true, .grouped = true,
+    .bias = "gate.e_score_correction_bias", .sigmoid = true};
 static const tess_family_mixture mixtral = {.name = "block_sparse_moe", .gate = "w1", .up = "w3", .down = "w2"};
 static const tess_family_mixture qwen_mixture = {GATED_EXPERTS, .selects_layers = true};
 static const tess_family_mixture qwen2_mixture = {
@@ -406,6 +445,12 @@ static const tess_family_row families[] = {
      .activation = "silu", .windows = TESS_WINDOWS_BY_TYPE, .pattern = 2, .writes_types = true, .theta = 150000,
      .assumed_rope = gpt_oss_rope, .bos = -1, .eos = -1, .pad = -1, .shape = &gpt_oss_shape,
      .mixture = &gpt_oss_mixture},
+    {TESS_FAMILY_DEEPSEEK_V2, "deepseek_v2", "DeepseekV2", "ForCausalLM", TESS_HEAD_SEQUENCE, LLAMA_KEYS,
+     KEYS(deepseek_v2_own), .activation = "silu", .bos = 1, .eos = 2, .pad = -1, .no = deepseek_v2_no,
+     .shape = &deepseek_shape, .mixture = &deepseek_v2_mixture},
+    {TESS_FAMILY_DEEPSEEK_V3, "deepseek_v3", "DeepseekV3", "ForCausalLM", TESS_HEAD_TOKEN, LLAMA_KEYS,
+     KEYS(deepseek_v3_own), .activation = "silu", .bos = 0, .eos = 1, .pad = -1, .shape = &deepseek_shape,
+     .mixture = &deepseek_v3_mixture},
 };
 
 const tess_family_row *tess_family_find(tess_family family)

@@ -26,10 +26,20 @@ typedef enum tess_member {
     TESS_MEMBER_O_BIAS,
     TESS_MEMBER_MLP_BIAS,
     TESS_MEMBER_QK_NORM,
+    TESS_MEMBER_Q_LATENT,
+    TESS_MEMBER_LATENT,
+    TESS_MEMBER_HEAD_PLAIN,
+    TESS_MEMBER_HEAD_ROTARY,
+    TESS_MEMBER_HEAD_VALUE,
+    TESS_MEMBER_INTERLEAVED,
     TESS_MEMBER_EXPERTS,
     TESS_MEMBER_TOP_K,
     TESS_MEMBER_EXPERT_SIZE,
     TESS_MEMBER_SHARED_SIZE,
+    TESS_MEMBER_SHARED_EXPERTS,
+    TESS_MEMBER_GROUPS,
+    TESS_MEMBER_KEPT_GROUPS,
+    TESS_MEMBER_ROUTER_SCALE,
     TESS_MEMBER_NORMALIZE,
     TESS_MEMBER_ALPHA,
     TESS_MEMBER_LIMIT,
@@ -83,6 +93,11 @@ typedef enum tess_rotated {
     TESS_ROTATED_WINDOWED       /* those with a window; all layers if the model has none */
 } tess_rotated;
 
+/* Names of the parameters of latents. */
+typedef struct tess_family_latent {
+    const char *q_a, *q_norm, *q_b, *kv_a, *norm, *kv_b;
+} tess_family_latent;
+
 /* Names of parameters, and what the family's layers are made of. A name that is NULL is a part that layers lack.
  * Names of a layer's parameters come after the layer's own name. */
 typedef struct tess_family_shape {
@@ -93,6 +108,7 @@ typedef struct tess_family_shape {
     const char *attention_norm, *qkv, *q, *k, *v, *o, *q_norm, *k_norm, *attention_end;
     const char *sinks;                                             /* a score of each head that has no value */
     const char *feed_norm, *gate_up, *gate, *up, *down, *feed_end; /* the ends are norms of branches */
+    const tess_family_latent *latent;                              /* NULL: k and v are projections */
     bool layer_norm;                                               /* LayerNorm with biases */
     bool bare_norms;                                               /* LayerNorm without biases */
     bool one_plus;                                                 /* norms multiply by 1 + w */
@@ -114,6 +130,10 @@ typedef struct tess_family_mixture {
     /* The maps of all experts are one tensor, (E, C, 2F) with pairs of gate and up, and `down` (E, F, C), with biases
      */
     const char *gate_up;
+    bool dense_first; /* config.json says how many layers have a feed-forward: first_k_dense_replace */
+    bool grouped;     /* config.json has topk_method and scoring_func (tess_router_parse) */
+    const char *bias; /* a vector next to the router, for the choice alone; NULL: there is none */
+    bool sigmoid;     /* p is a sigmoid, and a group's score is the sum of its two largest p + bias */
 } tess_family_mixture;
 
 /* A model's head gives logits, or numbers for each sequence or token. */
@@ -183,6 +203,11 @@ tess_status tess_family_check_bounds(const tess_model_config *config, const char
 tess_status tess_layer_kinds_parse(const json_t *json, const char *what, const tess_family_row *row,
                                    tess_model_config *config);
 int tess_layer_kinds_write(const tess_family_row *row, const tess_model_config *config, json_t *json);
+
+/* Names of a router's method (family_experts.c): topk_method and scoring_func. */
+tess_status tess_router_parse(const json_t *json, const char *what, const tess_family_row *row,
+                              tess_model_config *config);
+int tess_router_write(const tess_family_row *row, const tess_model_config *config, json_t *json);
 
 /* Scaling of rotary positions. Reads v5's rope_parameters, or v4's rope_theta and rope_scaling. Writes v4, which
  * both versions of transformers read. */

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "nn/layers/layers.h"
 #include "nn/models/family.h"
 
 /* The unit to which a part is added. */
@@ -87,6 +88,36 @@ static void add_qkv(const place *at, tess_attention_params *p)
     p->v = add_linear(at, s->v, cut.stream, cut.kv, at->std, bias);
 }
 
+/* Adds q, k and v that follow from latents. kv_a and the shared key are views of one matrix. */
+static void add_latents(const place *at, tess_attention_params *p)
+{
+    const tess_family_latent *names = at->shape->latent;
+    const tess_model_config *c = &at->model->config;
+    const int64_t H = c->n_heads, V = c->parts.latent.value, L = c->parts.latent.kv, R = c->parts.latent.rotary;
+    const tess_cut stream = at->cut.stream, rank = {c->parts.latent.q, 0}, heads = {H * c->head_size, 0};
+    const bool bias = c->parts.qkv_bias;
+    tess_latent_params *l = &p->latent;
+    if (at->model->part.tp_degree > 1 && at->model->built == TESS_OK)
+        at->model->built = TESS_FAIL(TESS_E_UNSUPPORTED,
+                                     "ranks cannot share a layer with latents (kv_lora_rank): set "
+                                     "parallelism.tensor_parallel_degree=1, and use data parallelism or a pipeline");
+    l->plain = c->parts.latent.plain;
+    l->value = V;
+    p->interleaved = c->parts.latent.interleaved;
+    if (rank.size > 0) {
+        l->q_a = add_linear(at, names->q_a, stream, rank, at->std, bias);
+        l->q_norm = add_norm(at, names->q_norm, rank.size);
+    }
+    p->q = rank.size > 0 ? add_linear(at, names->q_b, rank, heads, at->std, false)
+                         : add_linear(at, at->shape->q, stream, heads, at->std, false);
+    const tess_linear fused = add_linear(at, names->kv_a, stream, (tess_cut){L + R, 0}, at->std, bias);
+    refuse_adapter(at, &fused, names->kv_a);
+    l->kv_a = part_of(at, &fused, 0, (tess_cut){L, 0});
+    l->shared = part_of(at, &fused, L, (tess_cut){R, 0});
+    l->norm = add_norm(at, names->norm, L);
+    l->kv_b = add_linear(at, names->kv_b, (tess_cut){L, 0}, (tess_cut){H * (l->plain + V), 0}, at->std, false);
+}
+
 static void choose_rope(const place *at, tess_attention_params *p)
 {
     const tess_model_config *c = &at->model->config;
@@ -112,13 +143,24 @@ static void add_attention(const place *at)
     p->scale = (float)(c->factors.attention > 0
                            ? c->factors.attention
                            : 1 / sqrt((double)(c->factors.query_scalar > 0 ? c->factors.query_scalar : p->head_size)));
+    p->scale *= (float)tess_rope_score_scale(c);
     p->rotary = tess_model_config_rotary(c);
     p->interleaved = s->interleaved;
     p->soft_cap = (float)c->factors.attention_cap;
     p->lends_norm = c->parts.parallel;
     choose_rope(at, p);
     p->norm = add_norm(at, s->attention_norm, c->hidden_size);
-    add_qkv(at, p);
+    p->qkv.weight = p->k.weight = p->v.weight = -1;
+    p->latent = (tess_latent_params){.norm = {-1, -1},
+                                     .q_norm = {-1, -1},
+                                     .q_a.weight = -1,
+                                     .kv_a.weight = -1,
+                                     .shared.weight = -1,
+                                     .kv_b.weight = -1};
+    if (s->latent != NULL)
+        add_latents(at, p);
+    else
+        add_qkv(at, p);
     p->sinks = -1;
     if (s->sinks != NULL) {
         const tess_cut heads = {at->cut.q.size / c->head_size, at->cut.q.unit / c->head_size};
@@ -129,7 +171,8 @@ static void add_attention(const place *at)
     p->wide_norms = s->wide_norms;
     p->q_norm = add_norm(at, c->parts.qk_norm ? s->q_norm : NULL, s->wide_norms ? at->cut.q.size : c->head_size);
     p->k_norm = add_norm(at, c->parts.qk_norm ? s->k_norm : NULL, s->wide_norms ? at->cut.kv.size : c->head_size);
-    p->o = add_linear(at, s->o, at->cut.q, at->cut.stream, at->out_std, c->parts.o_bias);
+    const tess_cut out = {c->n_heads * p->latent.value, 0};
+    p->o = add_linear(at, s->o, s->latent != NULL ? out : at->cut.q, at->cut.stream, at->out_std, c->parts.o_bias);
     p->end = (tess_branch_end){add_norm(at, s->attention_end, c->hidden_size), factor_of(c->factors.residual)};
 }
 

@@ -1,8 +1,51 @@
 /* The parameters of a layer's experts. Each projection of each expert is a parameter with the name that files have, so
  * that checkpoints, adapters and optimizers need nothing else. */
 #include <stdio.h>
+#include <string.h>
 
+#include "base/text/json.h"
 #include "nn/models/family.h"
+
+/* A router's method in DeepSeek's words. */
+static const char *method_of(const tess_family_row *row, bool grouped)
+{
+    return row->mixture->sigmoid ? "noaux_tc" : grouped ? "group_limited_greedy" : "greedy";
+}
+
+static const char *scores_of(const tess_family_row *row)
+{
+    return row->mixture->sigmoid ? "sigmoid" : "softmax";
+}
+
+/* The keys of groups have no meaning if the method does not use groups. */
+tess_status tess_router_parse(const json_t *json, const char *what, const tess_family_row *row,
+                              tess_model_config *config)
+{
+    if (row->mixture == NULL || !row->mixture->grouped)
+        return TESS_OK;
+    const char *method = method_of(row, false), *scores = scores_of(row);
+    TESS_TRY(tess_json_get_string(json, "topk_method", what, &method));
+    TESS_TRY(tess_json_get_string(json, "scoring_func", what, &scores));
+    const bool grouped = strcmp(method, method_of(row, true)) == 0;
+    TESS_CHECK(grouped || strcmp(method, method_of(row, false)) == 0, TESS_E_UNSUPPORTED,
+               "%s: topk_method is '%s'; supported: %s%s", what, method, method_of(row, false),
+               row->mixture->sigmoid ? "" : ", group_limited_greedy");
+    TESS_CHECK(strcmp(scores, scores_of(row)) == 0, TESS_E_UNSUPPORTED, "%s: scoring_func is '%s'; supported: %s", what,
+               scores, scores_of(row));
+    if (!grouped)
+        config->parts.experts.groups = config->parts.experts.kept = 0;
+    TESS_CHECK(!grouped || config->parts.experts.kept > 0, TESS_E_INVALID,
+               "%s: topk_method is '%s', and topk_group null", what, method);
+    return TESS_OK;
+}
+
+int tess_router_write(const tess_family_row *row, const tess_model_config *config, json_t *json)
+{
+    if (row->mixture == NULL || !row->mixture->grouped)
+        return 0;
+    return json_object_set_new(json, "topk_method", json_string(method_of(row, config->parts.experts.kept > 0))) |
+           json_object_set_new(json, "scoring_func", json_string(scores_of(row)));
+}
 
 /* Adds a vector of C numbers for each of n outputs: a router, or the gate of the shared expert. Muon and 8-bit moments
  * are for larger matrices. */
@@ -115,11 +158,23 @@ void tess_family_experts(tess_model *model, int unit, const char *norm, const te
     p->n_own = n / ranks;
     p->sources = ranks > 1 ? ranks / together : 1;
     p->top_k = c->parts.experts.top_k;
-    p->normalize = c->parts.experts.normalize;
+    p->rule = (tess_route_rule){.n_groups = c->parts.experts.groups,
+                                .n_kept = c->parts.experts.kept,
+                                .scale = (float)c->parts.experts.scale,
+                                .normalize = c->parts.experts.normalize,
+                                .sigmoid = mixture->sigmoid,
+                                .two_best = mixture->sigmoid};
     p->balance = c->parts.experts.balances ? c->parts.experts.balance : 0;
     p->z = c->parts.experts.balances ? c->parts.experts.z : 0;
     p->norm = tess_family_add_norm(model, unit, layer, norm, C);
     p->router = add_gate(model, unit, n, mixture->name, mixture->router != NULL ? mixture->router : "gate");
+    p->bias = -1;
+    if (mixture->bias != NULL) { /* no gradient reaches it */
+        p->bias =
+            tess_model_add_param(model, unit, TESS_INIT_ZERO, 0, n, 0, "%s.%s.%s", layer, mixture->name, mixture->bias);
+        if (model->built == TESS_OK)
+            model->params[model->blocks[unit].first + p->bias].frozen = true;
+    }
     if (mixture->gate_up != NULL) {
         p->router.bias = tess_model_add_param(model, unit, TESS_INIT_NORMAL, c->initializer_range, n, 0,
                                               "%s.%s.%s.bias", layer, mixture->name, mixture->router);

@@ -52,6 +52,18 @@ static tess_status parse_dense(const json_t *json, const char *what, tess_model_
     return TESS_OK;
 }
 
+static tess_status parse_dense_first(const json_t *json, const char *what, tess_model_config *config)
+{
+    int64_t n = config->family == TESS_FAMILY_DEEPSEEK_V3 ? 3 : 0, step = 1;
+    TESS_TRY(tess_json_get_int(json, "first_k_dense_replace", what, &n));
+    TESS_TRY(tess_json_get_int(json, "moe_layer_freq", what, &step));
+    TESS_CHECK(n >= 0, TESS_E_INVALID, "%s: first_k_dense_replace is %lld", what, (long long)n);
+    TESS_CHECK(step == 1, TESS_E_UNSUPPORTED, "%s: moe_layer_freq is %lld; supported: 1", what, (long long)step);
+    for (int64_t l = 0; l < config->n_layers && l < n; l++)
+        config->layers[l] |= TESS_LAYER_DENSE;
+    return TESS_OK;
+}
+
 /* Reads no_rope_layers, in which 0 marks a layer that is not rotated. */
 static tess_status parse_rotated(const json_t *json, const char *what, tess_model_config *config)
 {
@@ -121,6 +133,8 @@ tess_status tess_layer_kinds_parse(const json_t *json, const char *what, const t
             (row->rotated == TESS_ROTATED_ONLY_WINDOWED && tess_model_config_window(config, l) == 0))
             config->layers[l] |= TESS_LAYER_NO_ROPE;
     }
+    if (row->mixture != NULL && row->mixture->dense_first)
+        return parse_dense_first(json, what, config);
     return row->mixture != NULL && row->mixture->selects_layers ? parse_dense(json, what, config) : TESS_OK;
 }
 
@@ -141,6 +155,14 @@ static int write_dense(const tess_model_config *config, json_t *json)
         if (!tess_model_config_mixes(config, l))
             failed |= json_array_append_new(list, json_integer(l));
     return failed | json_object_set_new(json, "mlp_only_layers", list);
+}
+
+static int write_dense_first(const tess_model_config *config, json_t *json)
+{
+    int64_t n = 0;
+    while (n < config->n_layers && !tess_model_config_mixes(config, n))
+        n++;
+    return json_object_set_new(json, "first_k_dense_replace", json_integer(n));
 }
 
 static json_t *types_json(const tess_model_config *config)
@@ -165,6 +187,7 @@ int tess_layer_kinds_write(const tess_family_row *row, const tess_model_config *
     int64_t n_full = count_full(config);
     bool types = row->writes_types;
     int failed = row->mixture != NULL && row->mixture->selects_layers ? write_dense(config, json) : 0;
+    failed |= row->mixture != NULL && row->mixture->dense_first ? write_dense_first(config, json) : 0;
     for (int64_t l = n_full; l < config->n_layers; l++)
         types |= tess_model_config_window(config, l) == 0;
     if (types)

@@ -57,9 +57,39 @@ static tess_status copy(tess_stream *s, const tess_copy_args *a)
     return move_rows(s, &m, NULL);
 }
 
+/* Each thread moves one element. */
+template <typename E> static __global__ void join_heads_kernel(tess_join_heads_args a)
+{
+    TESS_CUDA_EACH(i, a.T * a.H * a.D)
+    {
+        cuda_division row = cuda_divide(i, a.D);
+        int64_t c = row.rest;
+        E value;
+        if (c < a.A)
+            value = ((const E *)a.a)[row.quotient * a.a_stride + c];
+        else if (c < a.A + a.B)
+            value = ((const E *)a.b)[row.quotient * a.b_stride + c - a.A];
+        else if (c < a.A + a.B + a.S)
+            value = ((const E *)a.shared)[row.quotient / a.H * a.S + c - a.A - a.B];
+        else
+            cuda_store(&value, 0.0f);
+        ((E *)a.y)[i] = value;
+    }
+}
+
+static tess_status join_heads(tess_stream *s, const tess_join_heads_args *a)
+{
+    const int64_t n = a->T * a->H * a->D;
+    TESS_TRY(tess_check_dtype("heads", a->dtype));
+    if (n == 0)
+        return TESS_OK;
+    return TESS_CUDA_LAUNCH_OF(a->dtype, join_heads_kernel, tess_cuda_blocks(n, THREADS), THREADS, 0, s, *a);
+}
+
 void tess_kernels_cuda_copies(tess_kernels *k)
 {
     k->copy = copy;
     k->copy_rows = copy_rows;
     k->gather_rows = gather_rows;
+    k->join_heads = join_heads;
 }

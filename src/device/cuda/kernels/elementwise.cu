@@ -137,7 +137,7 @@ template <typename E> static __global__ void rope_kernel(tess_rope_args a)
         cuda_division by_pair = cuda_divide(i, half), by_head = cuda_divide(by_pair.quotient, a.n_heads);
         int64_t pair = by_pair.rest, head = by_head.rest, t = by_head.quotient;
         int64_t angle = a.pos[t] * half + pair;
-        E *x = (E *)a.x + t * a.stride + head * a.D + (a.interleaved ? 2 * pair : pair);
+        E *x = (E *)a.x + t * a.stride + head * a.D + a.first + (a.interleaved ? 2 * pair : pair);
         E *y = x + (a.interleaved ? 1 : half);
         float p = cuda_load(x), q = cuda_load(y), c = a.cos_table[angle];
         float d = a.inverse ? -a.sin_table[angle] : a.sin_table[angle];
@@ -153,6 +153,29 @@ static tess_status rope(tess_stream *s, const tess_rope_args *a)
     if (n == 0)
         return TESS_OK;
     return TESS_CUDA_LAUNCH_OF(a->dtype, rope_kernel, tess_cuda_blocks(n, THREADS), THREADS, 0, s, *a);
+}
+
+/* ---- Sums over the heads of a token ---- */
+template <typename E> static __global__ void sum_heads_kernel(tess_sum_heads_args a)
+{
+    TESS_CUDA_EACH(i, a.T * a.C)
+    {
+        cuda_division token = cuda_divide(i, a.C);
+        const E *x = (const E *)a.x + token.quotient * a.H * a.stride + token.rest;
+        float sum = 0;
+        for (int64_t h = 0; h < a.H; h++)
+            sum += cuda_load(x + h * a.stride);
+        cuda_store((E *)a.y + i, sum);
+    }
+}
+
+static tess_status sum_heads(tess_stream *s, const tess_sum_heads_args *a)
+{
+    const int64_t n = a->T * a->C;
+    TESS_TRY(tess_check_dtype("sum of heads", a->dtype));
+    if (n == 0)
+        return TESS_OK;
+    return TESS_CUDA_LAUNCH_OF(a->dtype, sum_heads_kernel, tess_cuda_blocks(n, THREADS), THREADS, 0, s, *a);
 }
 
 /* ---- Sum of two ---- */
@@ -332,6 +355,7 @@ void tess_kernels_cuda_elementwise(tess_kernels *k)
     k->glu_forward = glu_forward;
     k->glu_backward = glu_backward;
     k->rope = rope;
+    k->sum_heads = sum_heads;
     k->add = add;
     k->scale = scale;
     k->convert = convert;

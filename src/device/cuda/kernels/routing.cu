@@ -17,6 +17,12 @@ static __global__ void route_kernel(tess_route_args a)
     {
         const float *x = a.logits + t * a.E;
         float *p = a.probs + t * a.E, largest = -INFINITY, lane[TESS_ROW_LANES];
+        if (a.rule.sigmoid) {
+            for (int64_t e = 0; e < a.E; e++)
+                p[e] = v_sigmoid(x[e]);
+            tess_route_choose(&a, t);
+            continue;
+        }
         for (int i = 0; i < TESS_ROW_LANES; i++)
             lane[i] = 0;
         for (int64_t e = 0; e < a.E; e++)
@@ -32,13 +38,13 @@ static __global__ void route_kernel(tess_route_args a)
             p[e] = p[e] / lane[0];
         if (a.lse != NULL)
             a.lse[t] = largest + v_log(lane[0]);
-        tess_route_choose(p, a.E, a.K, a.normalize, a.chosen + t * a.K, a.weights + t * a.K);
+        tess_route_choose(&a, t);
     }
 }
 
 static tess_status route(tess_stream *s, const tess_route_args *a)
 {
-    TESS_TRY(tess_route_check(a->E, a->K));
+    TESS_TRY(tess_rule_check(a->E, a->K, &a->rule));
     if (a->T == 0)
         return TESS_OK;
     return TESS_CUDA_LAUNCH(route_kernel, tess_cuda_blocks(a->T, THREADS), THREADS, 0, s, *a);
