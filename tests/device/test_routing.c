@@ -315,6 +315,96 @@ static void the_gradient_of_logits_agrees_with_differences(void)
     tess_stream_destroy(&s);
 }
 
+/* The sum of dgate times weights of a row of a router with sigmoids, in float64; the choice of experts is given. */
+static double sigmoid_loss_of(const double *x, const int32_t *chosen, const double *dgate, int K, double scale)
+{
+    double total = 0, loss = 0;
+    for (int k = 0; k < K; k++)
+        total += 1 / (1 + exp(-x[chosen[k]]));
+    for (int k = 0; k < K; k++)
+        loss += dgate[k] * scale / (1 + exp(-x[chosen[k]])) / total;
+    return loss;
+}
+
+/* The weights of tokens that choose K of E experts, in the two groups of four with the largest sums of two p + bias. */
+static void routers_with_groups_choose_from_the_best_ones(void)
+{
+    enum { T = 9, E = 12, K = 3, GROUPS = 4, SIZE = E / GROUPS };
+    const tess_route_rule rule = {GROUPS, 2, 1.7f, .normalize = true, .sigmoid = true, .two_best = true};
+    for (size_t v = 0; v < COUNT(variants); v++) {
+        tess_stream *s = open_variant(v);
+        if (s == NULL)
+            continue;
+        routing r = make(T, E, K);
+        float *bias = random_array(3, E, 0, 0.5, TESS_F32), *dgate = random_array(5, T * K, 0, 1, TESS_F32),
+              dlogits[T * E];
+        int32_t place[T * K];
+        EXPECT_OK(tess_stream_kernels(s)->route(s, &(tess_route_args){.logits = r.logits,
+                                                                      .bias = bias,
+                                                                      .probs = r.probs,
+                                                                      .chosen = r.chosen,
+                                                                      .weights = r.weights,
+                                                                      .T = T,
+                                                                      .E = E,
+                                                                      .K = K,
+                                                                      .rule = rule}));
+        for (int i = 0; i < T * K; i++)
+            place[i] = i;
+        EXPECT_OK(tess_stream_kernels(s)->route_backward(s, &(tess_route_grad_args){.probs = r.probs,
+                                                                                    .chosen = r.chosen,
+                                                                                    .place = place,
+                                                                                    .weights = r.weights,
+                                                                                    .dgate = dgate,
+                                                                                    .dlogits = dlogits,
+                                                                                    .T = T,
+                                                                                    .E = E,
+                                                                                    .K = K,
+                                                                                    .rule = rule}));
+        for (int t = 0; t < T; t++) {
+            double x[E], d[K], score[E], group[GROUPS], total = 0;
+            for (int e = 0; e < E; e++) {
+                x[e] = (double)r.logits[t * E + e];
+                score[e] = 1 / (1 + exp(-x[e])) + (double)bias[e];
+            }
+            for (int g = 0; g < GROUPS; g++) { /* three scores without the least */
+                const double *of = score + (ptrdiff_t)g * SIZE;
+                group[g] = of[0] + of[1] + of[2] - fmin(of[0], fmin(of[1], of[2]));
+            }
+            for (int k = 0; k < K; k++) {
+                total += 1 / (1 + exp(-x[r.chosen[t * K + k]]));
+                d[k] = (double)dgate[t * K + k];
+            }
+            for (int e = 0, k = 0; e < E; e++) {
+                int better_groups = 0, better = 0;
+                for (int g = 0; g < GROUPS; g++)
+                    better_groups += group[g] > group[e / SIZE];
+                for (int i = 0; i < E; i++) {
+                    int above = 0;
+                    for (int g = 0; g < GROUPS; g++)
+                        above += group[g] > group[i / SIZE];
+                    better += above < 2 && score[i] > score[e];
+                }
+                const bool chosen = k < K && r.chosen[t * K + k] == e;
+                EXPECT_INT(chosen, better_groups < 2 && better < K);
+                if (chosen)
+                    expect_near("weight", t, (double)r.weights[t * K + k], 1.7 / (1 + exp(-x[e])) / total, 1e-5);
+                k += chosen;
+                double sides[2];
+                for (int side = 0; side < 2; side++) {
+                    x[e] += side == 0 ? 1e-5 : -2e-5;
+                    sides[side] = sigmoid_loss_of(x, r.chosen + t * K, d, K, 1.7);
+                }
+                x[e] += 1e-5;
+                expect_near("dlogit", t * E + e, (double)dlogits[t * E + e], (sides[0] - sides[1]) / 2e-5, 1e-4);
+            }
+        }
+        free(bias);
+        free(dgate);
+        drop(&r);
+        tess_stream_destroy(&s);
+    }
+}
+
 static void impossible_arguments_are_refused(void)
 {
     for (size_t v = 0; v < COUNT(variants); v++) {
@@ -337,6 +427,7 @@ static const test_case cases[] = {
     CASE(ties_choose_the_lowest_expert_and_a_nan_is_reported),
     CASE(combinations_and_their_gradients_agree_with_float64),
     CASE(the_gradient_of_logits_agrees_with_differences),
+    CASE(routers_with_groups_choose_from_the_best_ones),
     CASE(impossible_arguments_are_refused),
 };
 

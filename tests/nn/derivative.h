@@ -12,6 +12,7 @@
 static inline void choose_all_experts(tess_model_config *config)
 {
     config->parts.experts.top_k = config->parts.experts.n;
+    config->parts.experts.kept = 0;
     config->parts.experts.balances = false;
     if (config->parts.experts.limit > 0) /* no kinks */
         config->parts.experts.limit = 1e6;

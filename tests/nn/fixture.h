@@ -106,7 +106,8 @@ static inline void rig_open_part(rig *r, const tess_model_config *config, const 
         r->w32[i] = test_alloc(bytes);
         r->w[i] = test_alloc(bytes);
         r->dw[i] = test_alloc(bytes);
-        memset(r->dw[i], 0xff, bytes); /* backward must overwrite gradients, not add to them */
+        /* backward must overwrite gradients, not add to them; what is not trained has none */
+        memset(r->dw[i], param->frozen && config->lora.rank == 0 ? 0 : 0xff, bytes);
         fixture_weight(param, r->w32[i]);
     }
     rig_refresh(r);
