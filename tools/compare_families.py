@@ -293,7 +293,16 @@ def greedy(model, ids):
 
 # ---- Tessera ----
 UNSUPPORTED = 2  # exit code of a refusal
-REFUSED = {}  # family/variant: part of the message with which we refuse it
+# family, or family/variant: part of the message with which we refuse it
+REFUSED = {
+    "stablelm/norms": "qk_layernorm is true",
+    "olmoe/clipped": "'clip_qkv' is 0.8",
+    "gpt_neox": "model_type is 'gpt_neox'",
+    "qwen2_moe": "model_type is 'qwen2_moe'",
+    "gpt_oss": "model_type is 'gpt_oss'",
+    "deepseek_v2": "model_type is 'deepseek_v2'",
+    "deepseek_v3": "model_type is 'deepseek_v3'",
+}
 
 
 class Failed(Exception):
@@ -333,6 +342,13 @@ def train(folder, text, out, rate, dtype, limit):
 # ---- Comparison ----
 def largest(x):
     return np.abs(x).max() if x.size else 0.0
+
+
+def norm_without_two(x):
+    """The norm without the two largest numbers. Rounding to bfloat16 sends a token to another expert if two experts are
+    nearly equal: in "olmoe/tied, biases" the third and fourth differ by 0.002 at token 19, whose log-probability then
+    differs by 3.9. Over three other texts ours are 0.008, 0.021 and 0.008 from float64, transformers' 0.009, 0.014, 0.009."""
+    return np.linalg.norm(np.sort(np.abs(x))[:-2])
 
 
 def apart(a, b, size, floor=0.0):
@@ -399,7 +415,8 @@ def compare_bf16(row, folder, work, model, ids, text, limits, exact):
     theirs, their_grads = run(copy.deepcopy(model).bfloat16(), ids)
     lines = score(folder, text, "bfloat16", limits[0])
     norm = np.linalg.norm
-    row.expect("bf16", apart([line["logprob"] for line in lines], logprob, norm), 2 * apart(theirs, logprob, norm) + 0.03,
+    size = norm_without_two if hasattr(model.config, "num_experts_per_tok") else norm
+    row.expect("bf16", apart([line["logprob"] for line in lines], logprob, size), 2 * apart(theirs, logprob, size) + 0.03,
                "log-probabilities")
     _, stepped = train(folder, text, work / "step16", RATE, "bfloat16", limits[1])
     ours = by_kind(step_gradients(before, load_file(stepped / "model.safetensors")))
@@ -447,6 +464,7 @@ def open_heads(row, family, own, work):
 
 def compare(family, variant, own, work):
     row = Row(f"{family}/{variant}")
+    expected = REFUSED.get(row.name, REFUSED.get(family))
     own = dict(own)
     v4, length, drop = own.pop("v4", False), own.pop("max_length", 0), own.pop("drop", None)
     limits = (["--max-length", length], [f"model.max_length={length}"]) if length else ([], [])
@@ -461,18 +479,18 @@ def compare(family, variant, own, work):
     ids = torch.from_numpy(np.random.default_rng(7).integers(32, 127, LENGTH + 1))
     text.write_bytes(bytes(ids.tolist()))
     try:
-        if variant == next(iter(FAMILIES[family][2])):
-            open_heads(row, family, own, work)
         exact = compare_float32(row, folder, work, model, ids, text, limits)
         if not length:  # transformers scales by the text so far, we by the limit
             compare_greedy(row, folder, model, ids, limits)
         compare_saved(row, folder, work, model, ids, text, limits)
         compare_bf16(row, folder, work, model, ids, text, limits, exact)
-        if row.name in REFUSED:
+        if variant == next(iter(FAMILIES[family][2])):
+            open_heads(row, family, own, work)
+        if expected is not None:
             row.wrong.append(f"{row.name}: not refused")
     except Failed as failure:
         row.refused = str(failure)
-        if not (failure.refused and row.name in REFUSED and REFUSED[row.name] in row.refused):
+        if not (failure.refused and expected is not None and expected in row.refused):
             row.wrong.append(f"{row.name}: {failure}")
     return row
 
