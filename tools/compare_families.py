@@ -28,7 +28,7 @@ import tempfile
 import numpy as np
 import torch
 import transformers
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch.overrides import TorchFunctionMode
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
@@ -168,6 +168,21 @@ FAMILIES = {
                     {"plain": {}, "low rank q": {"q_lora_rank": 17}, "raw": {"norm_topk_prob": False}, "yarn": YARN_ALL,
                      "not interleaved": {"rope_interleave": False}}),
 }
+VISION = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 8, "patch_size": 4}
+QWEN_VISION = {"depth": 1, "embed_dim": 16, "hidden_size": 48, "num_heads": 2, "patch_size": 4}
+MROPE = {"rope_parameters": {"rope_type": "default", "rope_theta": 1000.0, "mrope_section": [2, 2, 2]}}
+# Models of images and text, of which we have the text model: (prefix, vision_config, text model's type, own keys of text_config)
+PICTURED = {
+    "llava": ("Llava", dict(VISION, model_type="clip_vision_model", projection_dim=16), "llama", {}),
+    "mistral3": ("Mistral3", dict(VISION, model_type="pixtral", head_dim=8), "mistral", {"sliding_window": None}),
+    "gemma3_pictured": ("Gemma3", dict(VISION, model_type="siglip_vision_model"), "gemma3_text",
+                        {"head_dim": 12, "query_pre_attn_scalar": 19, "sliding_window": 6}),
+    "qwen2_vl": ("Qwen2VL", QWEN_VISION, None, MROPE),
+    "qwen2_5_vl": ("Qwen2_5_VL", {"depth": 1, "hidden_size": 16, "out_hidden_size": 48, "num_heads": 2, "patch_size": 4,
+                                  "intermediate_size": 24, "fullatt_block_indexes": [0]}, None, MROPE),
+}
+FAMILIES.update({name: (prefix, own, {"plain": {}, "tied": TIED, "new names": {"new": True}})
+                 for name, (prefix, _, _, own) in PICTURED.items()})
 SIZES = {"vocab_size": 261, "hidden_size": 48, "intermediate_size": 37, "num_hidden_layers": 3, "num_attention_heads": 4,
          "num_key_value_heads": 2, "max_position_embeddings": 128}
 GPT2_SIZES = {"vocab_size": 261, "n_embd": 48, "n_layer": 3, "n_head": 4, "n_positions": 128, "resid_pdrop": 0.0,
@@ -217,13 +232,18 @@ def config_of(family, own):
     kw = dict(GPT2_SIZES if family == "gpt2" else SIZES, **TOKENS)
     kw.update(shared)
     kw.update(own)
+    if family in PICTURED:
+        tied = kw.pop("tie_word_embeddings", False)
+        text = dict(kw, tie_word_embeddings=tied, **({"model_type": PICTURED[family][2]} if PICTURED[family][2] else {}))
+        kw = {"text_config": text, "vision_config": PICTURED[family][1], "tie_word_embeddings": tied}
     config = getattr(transformers, prefix + "Config")(**kw)
     config._experts_implementation = "eager"
     return config
 
 
 def create(family, own):
-    model = fill(transformers.AutoModelForCausalLM.from_config(config_of(family, own), attn_implementation="eager"))
+    kind = transformers.AutoModelForImageTextToText if family in PICTURED else transformers.AutoModelForCausalLM
+    model = fill(kind.from_config(config_of(family, own), attn_implementation="eager"))
     model.tie_weights()
     return model
 
@@ -277,7 +297,26 @@ def run(model, ids):
 def gradients(model, folder):
     """The gradients under the names and in the shapes of files."""
     model.save_pretrained(folder)
-    return load_file(folder / "model.safetensors")
+    return text_names(load_file(folder / "model.safetensors"))
+
+
+def text_names(tensors):
+    """The names of a model's tensors in its text model alone."""
+    out = {}
+    for name, tensor in tensors.items():
+        if not re.search("vision|visual|projector", name):
+            name = name.replace("model.language_model.", "model.").replace("language_model.", "")
+            out[name] = tensor
+    return out
+
+
+def new_names(folder):
+    """Writes the names that modules have in transformers. save_pretrained writes those of older versions."""
+    tensors = {}
+    for name, tensor in load_file(folder / "model.safetensors").items():
+        text = next(iter(text_names({name: tensor})), None)
+        tensors["model." + name if text is None else text.replace("model.", "model.language_model.")] = tensor
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
 
 
 def greedy(model, ids):
@@ -403,7 +442,7 @@ def compare_float32(row, folder, work, model, ids, text, limits):
     row.expect("logprob", apart([line["logprob"] for line in lines], logprob, largest), 2e-5)
     loss, stepped = train(folder, text, work / "step", RATE, "float32", limits[1])
     row.expect("loss", abs(loss + logprob.mean()) / -logprob.mean(), 2e-5)
-    before = load_file(folder / "model.safetensors")
+    before = text_names(load_file(folder / "model.safetensors"))
     ours = step_gradients(before, load_file(stepped / "model.safetensors"))
     value, name = worst(ours, grads, largest)
     row.expect("grads", value, 1e-4, name)
@@ -449,7 +488,7 @@ def compare_saved(row, folder, work, model, ids, text, limits):
 def open_heads(row, family, own, work):
     """Evaluation opens a classifier, and then says that its outputs are no probabilities."""
     opened, all_heads = 0, 0
-    for kind in ("SequenceClassification", "TokenClassification"):
+    for kind in ("SequenceClassification", "TokenClassification") if family not in PICTURED else ():
         with contextlib.suppress(ValueError):
             model = fill(getattr(transformers, "AutoModelFor" + kind).from_config(config_of(family, dict(own, num_labels=1))))
             save(model, work / kind, False)
@@ -467,11 +506,14 @@ def compare(family, variant, own, work):
     expected = REFUSED.get(row.name, REFUSED.get(family))
     own = dict(own)
     v4, length, drop = own.pop("v4", False), own.pop("max_length", 0), own.pop("drop", None)
+    renamed = own.pop("new", False)
     limits = (["--max-length", length], [f"model.max_length={length}"]) if length else ([], [])
     torch.manual_seed(0)
     model = create(family, own)
     folder, text = work / "model", work / "text.txt"
     save(model, folder, v4)
+    if renamed:
+        new_names(folder)
     if drop:
         config = json.loads((folder / "config.json").read_text())
         del config[drop]

@@ -99,6 +99,7 @@ typedef struct tess_model_config {
     int64_t eos_token_id[8];
     int n_eos;
     bool eos_stated; /* config.json names the end tokens: they are not the family's default */
+    bool text_part;  /* config.json describes a model of images and text; this is its text model */
     tess_lora lora;  /* the run's adapters, not in config.json; unless its rank is 0, all other parameters are frozen */
 } tess_model_config;
 

@@ -89,6 +89,10 @@ tess_status tess_model_config_parse(const json_t *json, const char *what, tess_m
 {
     memset(config, 0, sizeof(*config));
     TESS_CHECK(json_is_object(json), TESS_E_FORMAT, "%s: expected a JSON object", what);
+    json_auto_t *text = NULL;
+    TESS_TRY(tess_text_part(json, what, &text));
+    json = text != NULL ? text : json;
+    config->text_part = text != NULL;
     const char *model_type = NULL;
     char choices[TESS_FAMILY_LIST];
     TESS_TRY(tess_json_get_string(json, "model_type", what, &model_type));

@@ -25,7 +25,8 @@ static void carry_unknown_keys(const tess_trainer *t, json_t *json)
         tess_json_load(path, CONFIG_LIMIT, &source) == TESS_OK) {
         for (size_t i = 0; i < sizeof(spelled_otherwise) / sizeof(spelled_otherwise[0]); i++)
             json_object_del(source, spelled_otherwise[i]);
-        json_object_update_missing(json, source);
+        if (!tess_json_has(source, "text_config") && !tess_json_has(source, "vision_config")) /* text alone is saved */
+            json_object_update_missing(json, source);
     }
     json_decref(source);
     tess_error_clear(); /* A resumed run may have lost the file; then the configuration comes from the checkpoint. */

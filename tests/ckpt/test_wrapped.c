@@ -164,21 +164,21 @@ static void a_model_that_we_do_not_know_is_not_checked(void)
 }
 
 /* Two whole models under names that say nothing: neither is chosen. */
-static void two_models_are_told_apart_by_the_user(void)
+/* Writes a file with each tensor of the model at every place, all zero; `cut` bytes are removed from its names. */
+static void put_places(const char *in, const char *const *places, int n_places, size_t cut)
 {
-    static const char *const places[] = {"ema.", "raw."};
-    const char *in = path_in(test_folder(), "two.safetensors");
     tess_model *model = model_of(wrapped("hf/config.json"));
     char header[16384];
     size_t n = (size_t)snprintf(header, sizeof(header), "{"), at = 0;
-    for (int i = 0; i < 2 * N_PARAMS; i++) {
-        const tess_param *param = tess_model_param(model, i / 2);
+    for (int i = 0; i < n_places * N_PARAMS; i++) {
+        const tess_param *param = tess_model_param(model, i / n_places);
+        const bool inside = strncmp(param->name, "model.", 6) == 0;
         char shape[64];
         size_t bytes = 4 * (size_t)tess_shape_count(&param->shape);
-        n += (size_t)snprintf(header + n, sizeof(header) - n,
-                              "%s\"%s%s\":{\"dtype\":\"F32\",\"shape\":%s,\"data_offsets\":[%zu,%zu]}",
-                              i > 0 ? "," : "", places[i % 2], param->name,
-                              tess_shape_format(&param->shape, shape, sizeof(shape)), at, at + bytes);
+        n += (size_t)snprintf(
+            header + n, sizeof(header) - n, "%s\"%s%s\":{\"dtype\":\"F32\",\"shape\":%s,\"data_offsets\":[%zu,%zu]}",
+            i > 0 ? "," : "", inside || cut == 0 ? places[i % n_places] : "", param->name + (inside ? cut : 0),
+            tess_shape_format(&param->shape, shape, sizeof(shape)), at, at + bytes);
         at += bytes;
     }
     n += (size_t)snprintf(header + n, sizeof(header) - n, "}");
@@ -189,13 +189,49 @@ static void two_models_are_told_apart_by_the_user(void)
     put_file(in, file, 8 + n + at);
     free(file);
     tess_model_destroy(&model);
+}
+
+static void two_models_are_told_apart_by_the_user(void)
+{
+    static const char *const places[] = {"ema.", "raw."};
+    const char *in = path_in(test_folder(), "two.safetensors");
+    put_places(in, places, 2, 0);
     EXPECT_FAILS(to_hf(in, path_in(test_folder(), "out"), wrapped("hf")), TESS_E_INVALID,
                  "both 'ema.' and 'raw.' hold the whole model: save the one that is meant by itself");
 }
 
+/* transformers has had two sets of names for the text model of a model of images. */
+static void the_text_model_of_a_model_of_images_has_its_own_names(void)
+{
+    static const char *const places[] = {"language_model.", "model.language_model."};
+    for (int i = 0; i < 2; i++) {
+        const char *in = path_in(test_folder(), i == 0 ? "old.safetensors" : "new.safetensors");
+        put_places(in, &places[i], 1, i == 0 ? 0 : strlen("model."));
+        tess_catalog *catalog;
+        tess_export *out;
+        tess_model *model = model_of(wrapped("hf/config.json"));
+        EXPECT_OK(tess_catalog_open(test_mem(), in, &catalog));
+        EXPECT_OK(
+            tess_export_create(catalog, &(tess_export_options){.names = TESS_NAMES_TESSERA, .model = model}, &out));
+        for (int k = 0; k < N_PARAMS; k++) {
+            char name[256];
+            snprintf(name, sizeof(name), "model.%s", tess_model_param(model, k)->name);
+            EXPECT(tess_export_find(out, name) != NULL);
+        }
+        EXPECT_INT(out->n_tensors, N_PARAMS);
+        tess_export_destroy(&out);
+        tess_catalog_destroy(&catalog);
+        tess_model_destroy(&model);
+    }
+}
+
 static const test_case cases[] = {
-    CASE(a_model_folder_has_the_models_own_names),    CASE(known_wrappers_go_without_a_configuration),
-    CASE(moments_belong_to_the_models_names),         CASE(what_does_not_fit_is_listed),
-    CASE(a_model_that_we_do_not_know_is_not_checked), CASE(two_models_are_told_apart_by_the_user),
+    CASE(the_text_model_of_a_model_of_images_has_its_own_names),
+    CASE(a_model_folder_has_the_models_own_names),
+    CASE(known_wrappers_go_without_a_configuration),
+    CASE(moments_belong_to_the_models_names),
+    CASE(what_does_not_fit_is_listed),
+    CASE(a_model_that_we_do_not_know_is_not_checked),
+    CASE(two_models_are_told_apart_by_the_user),
 };
 TEST_MAIN(cases)

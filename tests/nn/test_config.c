@@ -92,6 +92,45 @@ static void published_configs_have_their_parameters(void)
 #define SMALL \
     "\"vocab_size\":97,\"hidden_size\":24,\"intermediate_size\":40,\"num_hidden_layers\":3,\"num_attention_heads\":4"
 
+static void the_text_model_of_a_model_of_images_is_read(void)
+{
+    static const struct {
+        const char *text, *family;
+        int64_t kv_heads, bos;
+        double theta, eps;
+        bool tied;
+    } rows[] = {
+        {"{\"model_type\":\"llava\",\"text_config\":{" SMALL ",\"rms_norm_eps\":1e-4},\"bos_token_id\":7}", "llama", 4,
+         7, 1e4, 1e-4, false},
+        {"{\"model_type\":\"llava\",\"text_config\":{\"model_type\":\"mistral\",\"tie_word_embeddings\":true," SMALL
+         ",\"num_key_value_heads\":2,\"bos_token_id\":3},\"bos_token_id\":7}",
+         "mistral", 2, 3, 1e4, 1e-6, true},
+        {"{\"model_type\":\"mistral3\",\"text_config\":{" SMALL ",\"num_key_value_heads\":2}}", "mistral", 2, 1, 1e4,
+         1e-6, true},
+        {"{\"model_type\":\"gemma3\",\"architectures\":[\"Gemma3ForConditionalGeneration\"],\"text_config\":{" SMALL
+         "}}",
+         "gemma3_text", 4, 2, 1e6, 1e-6, true},
+        {"{\"model_type\":\"qwen2_vl\"," SMALL
+         ",\"num_key_value_heads\":2,\"rope_scaling\":{\"type\":\"mrope\",\"mrope_section\":[1,1,1]}}",
+         "qwen2", 2, 151643, 1e6, 1e-5, false},
+        {"{\"model_type\":\"qwen2_5_vl\",\"text_config\":{\"model_type\":\"qwen2_5_vl_text\"," SMALL
+         ",\"num_key_value_heads\":1,\"rope_theta\":500}}",
+         "qwen2", 1, 151643, 500, 1e-5, false},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        tess_model_config c;
+        EXPECT_OK(parse(rows[i].text, &c));
+        EXPECT_TEXT(tess_family_name(c.family), rows[i].family);
+        EXPECT_INT(c.text_part, true);
+        EXPECT_INT(c.n_kv_heads, rows[i].kv_heads);
+        EXPECT_INT(c.bos_token_id, rows[i].bos);
+        EXPECT_INT(c.tied, rows[i].tied);
+        EXPECT_INT(c.rope.kind, TESS_ROPE_DEFAULT);
+        if (c.rope.theta != rows[i].theta || c.norm_eps != rows[i].eps)
+            test_fail(__FILE__, __LINE__, "row %zu: theta %g, eps %g", i, c.rope.theta, c.norm_eps);
+    }
+}
+
 static void absent_keys_mean_what_transformers_assumes(void)
 {
     tess_model_config c;
@@ -531,6 +570,10 @@ static void bad_settings_are_named(void)
          "[\"sliding_attention\",\"full_attention\",\"full_attention\"]}",
          TESS_E_FORMAT, "no sliding_window in use"},
         {"{\"model_type\":\"gpt_neox\"}", TESS_E_UNSUPPORTED, "'gpt_neox'; supported: llama"},
+        {"{\"model_type\":\"llava\"," SMALL "}", TESS_E_FORMAT, "'llava' needs text_config"},
+        {"{\"model_type\":\"qwen2_vl\",\"text_config\":[]}", TESS_E_FORMAT, "'qwen2_vl' needs text_config"},
+        {"{\"model_type\":\"gemma3\",\"architectures\":[\"Gemma3ForSequenceClassification\"]}", TESS_E_UNSUPPORTED,
+         "'Gemma3ForSequenceClassification'; supported for gemma3"},
         {"{\"model_type\":\"gpt_neox\"}", TESS_E_UNSUPPORTED, "glm4, exaone4, gemma2, cohere2"},
         {"{\"model_type\":\"smollm3\"," SMALL ",\"num_key_value_heads\":2,\"no_rope_layers\":[1,0]}", TESS_E_FORMAT,
          "'no_rope_layers' must list 0 or 1 for each of the 3 layers"},
@@ -695,6 +738,7 @@ static const test_case cases[] = {
     CASE(families_assume_their_scaling),
     CASE(written_configs_read_back_the_same),
     CASE(configs_of_all_families_read_back_the_same),
+    CASE(the_text_model_of_a_model_of_images_is_read),
     CASE(absent_keys_are_those_of_the_family),
     CASE(activations_are_found_by_their_names),
     CASE(classes_that_the_family_lacks_are_named),

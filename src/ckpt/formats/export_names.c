@@ -16,7 +16,8 @@ static const char *const wrappers[] = {
     "_fpw_module.",                /* the first versions of FSDP, and FairScale's */
     "_checkpoint_wrapped_module.", /* activation checkpointing */
     "base_model.model.",           /* PEFT */
-    "base_layer."                  /* PEFT's adapted layers */
+    "base_layer.",                 /* PEFT's adapted layers */
+    "language_model."              /* the text model of a model of images and text; only in names of a known model */
 };
 /* The word of DDP and DataParallel. It is removed only at the beginning of a name, since a part of a model may also
  * have this name. */
@@ -85,11 +86,12 @@ void export_find_dicts(void *self, bool (*enter)(void *self, int depth, const ch
 }
 
 /* Copies a name without the words of wrappers. */
-static void unwrap(const char *name, char text[EXPORT_NAME])
+static void unwrap(const char *name, const export_place *place, char text[EXPORT_NAME])
 {
+    const size_t n_wrappers = N_OF(wrappers) - (place->n_params == 0);
     size_t n = 0, word;
     while (*name != '\0' && n + 1 < EXPORT_NAME) {
-        while ((n == 0 || text[n - 1] == '.') && (word = find_start(name, wrappers, N_OF(wrappers))) > 0)
+        while ((n == 0 || text[n - 1] == '.') && (word = find_start(name, wrappers, n_wrappers)) > 0)
             name += word;
         text[n] = *name;
         name += text[n++] != '\0';
@@ -129,7 +131,7 @@ static int count_params(const tess_catalog *catalog, const export_place *place, 
     char text[EXPORT_NAME];
     int n = 0;
     for (int i = 0; i < catalog->n_tensors; i++) {
-        unwrap(catalog->tensors[i].name, text);
+        unwrap(catalog->tensors[i].name, place, text);
         n += starts_with(text, prefix) && find_param(place, text + strlen(prefix)) != NULL;
     }
     return n;
@@ -154,7 +156,7 @@ static tess_status find_by_params(const tess_catalog *catalog, export_place *pla
     if (most == place->n_params)
         return TESS_OK;
     for (int i = 0; i < catalog->n_tensors && candidates < MAX_CANDIDATES; i++) {
-        unwrap(catalog->tensors[i].name, text);
+        unwrap(catalog->tensors[i].name, place, text);
         int before = before_param(place, text, place->params[0]);
         if (before < 0)
             continue;
@@ -238,7 +240,7 @@ void export_read_name(const char *name, const export_place *place, export_name *
     *read = (export_name){.kind = EXPORT_OTHER};
     if (strlen(name) >= sizeof(text))
         return;
-    unwrap(name, text);
+    unwrap(name, place, text);
     const char *rest = text + (starts_with(text, place->around) ? strlen(place->around) : 0);
     size_t optimizer = find_start(rest, optimizers, N_OF(optimizers));
     bool other = place->model[0] == '\0' && find_start(text, others, N_OF(others)) > 0;

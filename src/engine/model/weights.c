@@ -107,7 +107,11 @@ static void report_unused(const tess_weights *w)
                                       config->tied || config->n_outputs > 0, &first);
     if (n == 0 || w->reporter.line == NULL)
         return;
-    snprintf(text, sizeof(text), "warning: %s: %d tensors are not used by this model, the first is '%s'",
+    snprintf(text, sizeof(text),
+             config->text_part
+                 ? "note: %s: images are not read: the text model is loaded without the other %d tensors, "
+                   "such as those of a vision tower; the first is '%s'"
+                 : "warning: %s: %d tensors are not used by this model, the first is '%s'",
              w->files[0].catalog->path, n, first);
     w->reporter.line(w->reporter.self, text);
 }

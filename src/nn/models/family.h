@@ -199,6 +199,10 @@ tess_activation tess_family_activation(const tess_model_config *config);
 /* Checks the bounds of all members. */
 tess_status tess_family_check_bounds(const tess_model_config *config, const char *what);
 
+/* Returns in *text the configuration of the text model that is part of a model of images and text, which the caller
+ * frees (text_part.c). NULL: json describes no such model. */
+tess_status tess_text_part(const json_t *json, const char *what, json_t **text);
+
 /* Differences between layers (layer_kinds.c): layer_types and the keys that stand for it. */
 tess_status tess_layer_kinds_parse(const json_t *json, const char *what, const tess_family_row *row,
                                    tess_model_config *config);
