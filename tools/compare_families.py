@@ -134,8 +134,9 @@ FAMILIES = {
     "stablelm": ("StableLm", {}, {"plain": partial(0.5), "biases": partial(0.5, use_qkv_bias=True), "odd": partial(0.4, **ODD),
                                   "norms": partial(0.5, qk_layernorm=True), "tied": partial(0.5, **TIED),
                                   "parallel": partial(0.5, use_parallel_residual=True)}),
-    "gpt_neox": ("GPTNeoX", {}, {"plain": {}, "serial": {"use_parallel_residual": False}, "no biases": {"attention_bias": False},
-                                 "half": partial(0.5), "tied": TIED, "whole": partial(1.0)}),
+    "gpt_neox": ("GPTNeoX", {"hidden_size": 64}, {"plain": {}, "serial": {"use_parallel_residual": False}, "no biases": {"attention_bias": False},
+                                 "half": partial(0.5), "tied": TIED, "whole": partial(1.0),
+                                 "odd": partial(0.4, **ODD), "gelu_new": {"hidden_act": "gelu_new"}, "v4": partial(0.5, v4=True)}),
     "cohere2": ("Cohere2", {"sliding_window": 6, "logit_scale": 0.3}, {"plain": {"num_hidden_layers": 4}, "layers": ALTERNATE,
                                                                        "biases": BIASED, "untied": UNTIED, "odd": ODD}),
     "exaone4": ("Exaone4", {"sliding_window": 6}, {"plain": {"num_hidden_layers": 4}, "layers": ALTERNATE, "tied": TIED, "odd": ODD,
@@ -269,9 +270,10 @@ def respell(path):
     if "full_attention" in parameters:
         config["rope_local_base_freq"] = parameters["sliding_attention"]["rope_theta"]
         parameters = parameters["full_attention"]
-    config["rope_theta"] = parameters.pop("rope_theta")
+    theta, part = ("rotary_emb_base", "rotary_pct") if config["model_type"] == "gpt_neox" else ("rope_theta", "partial_rotary_factor")
+    config[theta] = parameters.pop("rope_theta")
     if "partial_rotary_factor" in parameters:
-        config["partial_rotary_factor"] = parameters.pop("partial_rotary_factor")
+        config[part] = parameters.pop("partial_rotary_factor")
     config["rope_scaling"] = parameters if parameters["rope_type"] != "default" else None
     config["torch_dtype"] = config.pop("dtype")
     path.write_text(json.dumps(config))
@@ -336,9 +338,6 @@ UNSUPPORTED = 2  # exit code of a refusal
 REFUSED = {
     "stablelm/norms": "qk_layernorm is true",
     "olmoe/clipped": "'clip_qkv' is 0.8",
-    "gpt_neox": "model_type is 'gpt_neox'",
-    "qwen2_moe": "model_type is 'qwen2_moe'",
-    "gpt_oss": "model_type is 'gpt_oss'",
     "deepseek_v2": "model_type is 'deepseek_v2'",
     "deepseek_v3": "model_type is 'deepseek_v3'",
 }

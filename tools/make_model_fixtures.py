@@ -134,6 +134,8 @@ CASES = {
                           tie_word_embeddings=True), PACKED),
     "stablelm": (*llama("StableLm", hidden_size=32, num_attention_heads=4, num_key_value_heads=2, use_qkv_bias=True,
                         rope_parameters=rope("default", partial_rotary_factor=0.25)), PACKED),
+    "gpt_neox": (*llama("GPTNeoX", hidden_size=40, num_attention_heads=5, hidden_act="gelu",
+                        rope_parameters=rope("default", partial_rotary_factor=0.5)), PACKED),
     "granite": (*llama("Granite", num_attention_heads=4, num_key_value_heads=2, attention_bias=True,
                        embedding_multiplier=3.0, attention_multiplier=0.3, residual_multiplier=0.22,
                        logits_scaling=1.7), PACKED),
@@ -203,6 +205,7 @@ def stored(config, name, tensor):
     """The parameters of a model's files, and the parts of a tensor of transformers that they are: it stacks experts."""
     mixtral = config.model_type == "mixtral"
     name = name.replace(".mlp.", ".block_sparse_moe.") if mixtral else name
+    name = name.replace("lm_head", "embed_out") if config.model_type == "gpt_neox" else name
     stem, _, last = name.rpartition(".")
     if not stem.endswith(".experts") or config.model_type == "gpt_oss":
         return [(name, tensor)]

@@ -34,7 +34,8 @@ typedef enum tess_family {
     TESS_FAMILY_QWEN2_MOE,
     TESS_FAMILY_GPT_OSS,
     TESS_FAMILY_DEEPSEEK_V2,
-    TESS_FAMILY_DEEPSEEK_V3
+    TESS_FAMILY_DEEPSEEK_V3,
+    TESS_FAMILY_GPT_NEOX
 } tess_family;
 
 typedef enum tess_rope_kind {

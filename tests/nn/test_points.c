@@ -162,7 +162,8 @@ static void check_cover(const rank_of *ranks, int degree, const rig *whole)
         bool whole_everywhere = strstr(full->name, "norm") != NULL || strstr(full->name, "ln_") != NULL ||
                                 strstr(full->name, "o_proj.bias") || strstr(full->name, "down_proj.bias") ||
                                 strstr(full->name, "down_proj_bias") || strstr(full->name, "c_proj.bias") ||
-                                strstr(full->name, "c_attn") || strstr(full->name, "moe.gate.") ||
+                                strstr(full->name, "c_attn") || strstr(full->name, "dense.bias") ||
+                                strstr(full->name, "4h_to_h.bias") || strstr(full->name, "moe.gate.") ||
                                 strstr(full->name, "mlp.router.") || strstr(full->name, "mlp.gate.") ||
                                 strstr(full->name, "shared_expert_gate") || strstr(full->name, "qkv_proj") ||
                                 (strstr(full->name, "gate_up_proj") && !strstr(full->name, "experts."));

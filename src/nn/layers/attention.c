@@ -15,6 +15,11 @@ static projections projections_of(const tess_layer_call *c)
     const tess_attention_params *p = c->own;
     tess_head_strides stride = tess_head_strides_of(p);
     projections maps = {.n = 3, .linear = {p->q, p->k, p->v}};
+    if (p->per_head) {
+        maps.n = 1;
+        maps.linear[0] = p->qkv;
+        return maps;
+    }
     if (!tess_norms_heads(p) && p->qkv.weight >= 0 && !tess_is_split(c, p->q.out)) {
         maps.n = 1;
         maps.linear[0] = p->qkv;
@@ -35,15 +40,31 @@ static tess_cut heads_of(const tess_attention_params *p, const tess_linear *map)
     return (tess_cut){map->out.size / p->head_size, map->out.unit / p->head_size};
 }
 
+/* Copies heads between `mixed` (T, H, 3, D) and a row of q, k and v, (T, 3, H, D). */
+static tess_status mix(const tess_layer_call *c, void *row, void *mixed, bool into_mixed)
+{
+    const tess_attention_params *p = c->own;
+    const int64_t H = p->n_heads, D = p->head_size;
+    if (!p->per_head)
+        return TESS_OK;
+    for (int64_t i = 0; i < 3 * H; i++) {
+        void *one = tess_at(c, row, (i % 3 * H + i / 3) * D), *other = tess_at(c, mixed, i * D);
+        TESS_TRY(tess_layer_copy_rows(c, (int64_t)tess_dtype_size(c->dtype), c->T, D, into_mixed ? one : other,
+                                      3 * H * D, into_mixed ? other : one, 3 * H * D));
+    }
+    return TESS_OK;
+}
+
 tess_status tess_qkv_forward(const tess_layer_call *c, const void *y, const tess_attention_tensors *t)
 {
     if (tess_has_latents(c->own))
         return tess_latent_forward(c, y, t);
+    const tess_attention_params *p = c->own;
     projections maps = projections_of(c);
-    void *const to[] = {t->q_raw, t->k_raw, t->v};
+    void *const to[] = {p->per_head ? t->mixed : t->q_raw, t->k_raw, t->v};
     for (int i = 0; i < maps.n; i++)
         TESS_TRY(tess_linear_forward(c, &maps.linear[i], y, to[i]));
-    return TESS_OK;
+    return mix(c, t->q_raw, t->mixed, false);
 }
 
 tess_status tess_qkv_backward(const tess_layer_call *c, const void *y, const tess_attention_tensors *t, bool inputs,
@@ -52,8 +73,10 @@ tess_status tess_qkv_backward(const tess_layer_call *c, const void *y, const tes
     if (tess_has_latents(c->own))
         return tess_latent_backward(c, y, t, inputs, dy);
     projections maps = projections_of(c);
-    bool normed = tess_norms_heads(c->own);
-    const void *const from[] = {normed ? t->q : t->dq, normed ? t->k : t->dk, t->dv};
+    const tess_attention_params *p = c->own;
+    bool normed = tess_norms_heads(p);
+    TESS_TRY(mix(c, t->dq, t->mixed, true));
+    const void *const from[] = {p->per_head ? t->mixed : normed ? t->q : t->dq, normed ? t->k : t->dk, t->dv};
     tess_linear_grad grads[3];
     for (int i = 0; i < maps.n; i++) {
         TESS_TRY(tess_linear_backward_params(c, &maps.linear[i], y, from[i]));

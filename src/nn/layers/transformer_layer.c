@@ -45,7 +45,7 @@ static tess_status attention_forward(const tess_layer_call *c, const tess_tensor
     /* out (T, H, D) = softmax(scale q k^T) v, causal, each sequence by itself;  branch = end(out Wo) */
     if (groups & TESS_GROUP_ATTENTION)
         TESS_TRY(tess_attention_forward(c, w));
-    if (groups & TESS_GROUP_RESIDUAL && !(p->lends_norm && c->dw != NULL)) { /* a parallel part reads no sum */
+    if (groups & TESS_GROUP_RESIDUAL && !(p->beside && c->dw != NULL)) { /* a parallel part reads no sum */
         TESS_TRY(tess_linear_forward(c, &p->o, w->out, raw));
         TESS_TRY(tess_branch_finish(c, &p->end, t, raw, w->raw_stats));
     }
@@ -282,7 +282,8 @@ enum {
     SHARED,
     WIDE,
     KV,
-    SINKS
+    SINKS,
+    MIXED
 };
 
 /* The sizes of what a norm at the branch's end needs. */
@@ -300,6 +301,7 @@ static void attention_sizes(TESS_UNUSED const tess_model *model, const void *own
     const bool normed = tess_norms_heads(p), latent = tess_has_latents(p);
     sizes[Q] = latent ? p->n_heads * p->latent.value : q;
     sizes[H] = p->n_heads;
+    sizes[MIXED] = p->per_head ? 3 * q : -1;
     sizes[Q_ROW] = normed || latent ? q : q + 2 * k;
     sizes[K_ROW] = normed || latent ? k : -1;
     sizes[NORMED_Q] = normed ? q : -1;
@@ -363,6 +365,7 @@ static const tess_tensor_row attention_tensors[] = {
     {AT(dk),         TESS_DIM_T, K_ROW,         false, BACKWARD | LEFT, 0},
     {AT(dv),         TESS_DIM_T, K_ROW,         false, BACKWARD | LEFT, 0},
     {AT(dsinks),     TESS_DIM_ONE, SINKS,       true,  BACKWARD | LEFT, 0},
+    {AT(mixed),      TESS_DIM_T, MIXED,         false, WORK | LEFT,     0},
     {AT(raw),        TESS_DIM_R, RAW,           false, RESULT,          RESIDUAL},
     {AT(raw_stats.rstd), TESS_DIM_R, RAW_ONE,   true,  SAVED,           RESIDUAL},
     {AT(q_latent),   TESS_DIM_T, Q_LATENT,      false, RESULT,          INPUTS},

@@ -21,6 +21,8 @@ typedef struct tess_attention_params {
     tess_rope_table q_rope, k_rope;
     bool interleaved; /* rotated pairs are neighbouring channels */
     float soft_cap;   /* soft cap of scores; 0: none */
+    bool beside;      /* a parallel feed-forward follows */
+    bool per_head;    /* outputs of qkv are (heads, 3, head_size), and q, k and v are not maps of their own */
     bool lends_norm;  /* a parallel feed-forward reads the norm's output, too; its din is the gradient of that */
     bool wide_norms;  /* norms of q and k are over the channels of all heads, not of one */
     int sinks;        /* (H) a further score of each head; -1: none */
@@ -40,6 +42,7 @@ typedef struct tess_attention_tensors {
     float *q_rstd, *k_rstd;  /* (T, H), (T, G), or (T) for wide norms; only with norms of q and k */
     void *out, *dout;        /* (T, H, D) output of attention */
     float *lse;              /* (T, H) log-sum-exp */
+    void *mixed;             /* (T, H, 3, D) output of qkv, or its gradient; only with per_head */
     void *dq, *dk, *dv;      /* gradients of q, k, v, in the same layout */
     float *dsinks;           /* room for all heads; only this rank's ones are written */
     void *raw;               /* (R, C) and (R) of the norm at the branch's end, if there is one */

@@ -91,6 +91,20 @@ static const tess_config_key stablelm_own[] = {
     {"use_qkv_bias", {TESS_MEMBER_QKV_BIAS}, false},
     {"use_parallel_residual", {TESS_MEMBER_PARALLEL}, false},
 };
+static const tess_config_key gpt_neox_own[] = {
+    {"vocab_size", {TESS_MEMBER_VOCAB}, 50432},
+    {"hidden_size", {TESS_MEMBER_HIDDEN}, 6144},
+    {"intermediate_size", {TESS_MEMBER_MLP}, 24576},
+    {"num_hidden_layers", {TESS_MEMBER_LAYERS}, 44},
+    {"num_attention_heads", {TESS_MEMBER_HEADS}, 64},
+    {NULL, {TESS_MEMBER_KV_HEADS}, 0},
+    {NULL, {TESS_MEMBER_HEAD_SIZE}, 0},
+    {"layer_norm_eps", {TESS_MEMBER_EPS}, 1e-5},
+    {"attention_bias", {TESS_MEMBER_QKV_BIAS, TESS_MEMBER_O_BIAS}, true},
+    {NULL, {TESS_MEMBER_MLP_BIAS}, true},
+    {"use_parallel_residual", {TESS_MEMBER_PARALLEL}, true},
+    {"hidden_dropout", {0}, 0},
+};
 static const tess_config_key granite_own[] = {
     ATTENTION_BIAS, MLP_BIAS,
     {"embedding_multiplier", {TESS_MEMBER_EMBEDDING_FACTOR}, 1},
@@ -312,6 +326,11 @@ static const tess_family_shape deepseek_shape = {
     MODEL, PRE_NORMS, .q = "self_attn.q_proj", .latent = &latents, OUT, GATED};
 static const tess_family_shape stablelm_shape = {
     MODEL, PRE_NORMS, .layer_norm = true, QKV, OUT, GATED};
+static const tess_family_shape gpt_neox_shape = {
+    .table = "gpt_neox.embed_in.weight", .prefix = "gpt_neox", .layers = "layers", .norm = "final_layer_norm",
+    .token_head = "classifier", .head = "embed_out", PRE_NORMS, .layer_norm = true, .own_feed_norm = true,
+    .qkv = "attention.query_key_value", .per_head = true, .o = "attention.dense", .up = "mlp.dense_h_to_4h",
+    .down = "mlp.dense_4h_to_h"};
 static const tess_family_shape starcoder2_shape = {
     MODEL, PRE_NORMS, .layer_norm = true, QKV, OUT, .up = "mlp.c_fc", .down = "mlp.c_proj"};
 /* clang-format on */
@@ -451,6 +470,9 @@ static const tess_family_row families[] = {
     {TESS_FAMILY_DEEPSEEK_V3, "deepseek_v3", "DeepseekV3", "ForCausalLM", TESS_HEAD_TOKEN, LLAMA_KEYS,
      KEYS(deepseek_v3_own), .activation = "silu", .bos = 0, .eos = 1, .pad = -1, .shape = &deepseek_shape,
      .mixture = &deepseek_v3_mixture},
+    {TESS_FAMILY_GPT_NEOX, "gpt_neox", "GPTNeoX", "ForCausalLM", TESS_HEAD_TOKEN, LLAMA_KEYS, KEYS(gpt_neox_own),
+     .activation = "gelu", .partial = 0.25, .old_rope = true, .bos = 0, .eos = 2, .pad = -1, .fixed_heads = true,
+     .shape = &gpt_neox_shape},
 };
 
 const tess_family_row *tess_family_find(tess_family family)

@@ -115,6 +115,9 @@ typedef struct tess_family_shape {
     bool scales_embedding; /* the embedding is multiplied by sqrt(C), rounded to the compute dtype */
     bool interleaved;      /* rotated pairs are neighbouring channels */
     bool wide_norms;       /* norms of q and k are over the channels of all heads */
+    bool per_head;         /* qkv is stored (heads, 3, head_dim) */
+    bool own_feed_norm;    /* a parallel feed-forward has a norm of its own */
+    const char *head;      /* the map to logits; NULL: lm_head */
     bool in_out;           /* matrices are stored (in, out) */
     bool small_output;     /* projections into the residual stream start with smaller values */
 } tess_family_shape;
@@ -160,6 +163,7 @@ typedef struct tess_family_row {
     const char *assumed_rope;  /* rope_parameters if config.json has none; NULL: the default kind */
     double local_theta;        /* rope_theta of layers with a window, if they have their own; 0: they have none */
     double partial;            /* partial_rotary_factor if it is absent; 0: heads are always rotated whole */
+    bool old_rope;             /* rotary_emb_base and rotary_pct stand for rope_theta and partial_rotary_factor */
     bool longrope;             /* the only kind of scaling is longrope, also under its older names yarn and su */
     bool scales_queries;       /* queries are scaled by position */
     int64_t bos, pad, eos;     /* tokens if their keys are absent; -1: none */

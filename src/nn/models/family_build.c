@@ -74,6 +74,14 @@ static void add_qkv(const place *at, tess_attention_params *p)
     const tess_family_shape *s = at->shape;
     const tess_family_cuts cut = at->cut;
     const bool bias = at->model->config.parts.qkv_bias;
+    if (s->per_head) { /* whole heads, with their q, k and v, are on one rank */
+        const int64_t D = at->model->config.head_size;
+        p->per_head = true;
+        p->qkv = add_linear(at, s->qkv, cut.stream, (tess_cut){3 * cut.q.size, 3 * D}, at->std, bias);
+        p->q = p->k = p->v = p->qkv;
+        p->q.out = p->k.out = p->v.out = cut.kv;
+        return;
+    }
     p->qkv = add_linear(at, s->qkv, cut.stream, (tess_cut){cut.q.size + 2 * cut.kv.size, 0}, at->std, bias);
     if (s->qkv != NULL) {
         p->qkv.joined = true;
@@ -147,7 +155,8 @@ static void add_attention(const place *at)
     p->rotary = tess_model_config_rotary(c);
     p->interleaved = s->interleaved;
     p->soft_cap = (float)c->factors.attention_cap;
-    p->lends_norm = c->parts.parallel;
+    p->beside = c->parts.parallel;
+    p->lends_norm = p->beside && !s->own_feed_norm;
     choose_rope(at, p);
     p->norm = add_norm(at, s->attention_norm, c->hidden_size);
     p->qkv.weight = p->k.weight = p->v.weight = -1;
@@ -189,11 +198,12 @@ static void add_feed_forward(const place *at)
     p->scale.weight = -1;
     if (at->model->config.parts.parallel) {
         const tess_attention_params *attention = tess_block_find(block, &tess_attention_part);
-        block->parts[block->n_parts - 1].parallel = p->shares_norm = true;
+        block->parts[block->n_parts - 1].parallel = true;
+        p->shares_norm = !s->own_feed_norm;
         p->norm = attention->norm;
-    } else {
-        p->norm = add_norm(at, s->feed_norm, at->model->config.hidden_size);
     }
+    if (!p->shares_norm)
+        p->norm = add_norm(at, s->feed_norm, at->model->config.hidden_size);
     if (s->gate_up != NULL) {
         const tess_linear fused =
             add_linear(at, s->gate_up, cut.stream, (tess_cut){2 * cut.mlp.size, 0}, at->std, bias);

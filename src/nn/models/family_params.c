@@ -251,7 +251,7 @@ void tess_family_head(tess_model *model, const tess_family_shape *shape)
     }
     const char *score = c->output_bias ? shape->token_head : "score";
     char name[TESS_PARAM_NAME_SIZE];
-    snprintf(name, sizeof(name), "%s.weight", c->n_outputs > 0 ? score : "lm_head");
+    snprintf(name, sizeof(name), "%s.weight", c->n_outputs > 0 ? score : shape->head != NULL ? shape->head : "lm_head");
     int64_t width = tess_family_share(model, table_columns(model)), rows = tess_model_config_outputs(c);
     p->head = (tess_linear){.in = table_columns(model),
                             .out = {rows, 0},

@@ -205,6 +205,11 @@ tess_status tess_rope_parse(const json_t *json, const char *what, const tess_fam
     TESS_TRY(tess_json_get_double(json, "rope_theta", what, &rope->theta));
     if (row->local_theta > 0)
         TESS_TRY(tess_json_get_double(json, "rope_local_base_freq", what, &config->local_theta));
+    if (row->old_rope) {
+        TESS_TRY(tess_json_get_double(json, "rotary_emb_base", what, &rope->theta));
+        TESS_TRY(tess_json_get_double(json, "rotary_pct", what, &rope->partial));
+        TESS_CHECK(rope->partial > 0, TESS_E_FORMAT, "%s: rotary_pct is %g; it must be in (0, 1]", what, rope->partial);
+    }
     TESS_TRY(parse_partial(json, what, row, rope));
 
     const char *where = "rope_scaling";
@@ -300,13 +305,14 @@ int tess_rope_write(const tess_family_row *row, const tess_model_config *config,
     const tess_rope_config *rope = &config->rope;
     int failed = 0;
     if (row->partial > 0)
-        failed |= json_object_set_new(json, "partial_rotary_factor", json_real(rope->partial > 0 ? rope->partial : 1));
+        failed |= json_object_set_new(json, row->old_rope ? "rotary_pct" : "partial_rotary_factor",
+                                      json_real(rope->partial > 0 ? rope->partial : 1));
     if (row->local_theta > 0)
         return failed | write_by_type(config, json);
     if (row->assumed_rope != NULL && rope->kind == TESS_ROPE_DEFAULT)
         return json_object_set_new(json, "rope_parameters",
                                    json_pack("{s:s, s:f}", "rope_type", "default", "rope_theta", rope->theta));
-    failed |= json_object_set_new(json, "rope_theta", json_real(rope->theta));
+    failed |= json_object_set_new(json, row->old_rope ? "rotary_emb_base" : "rope_theta", json_real(rope->theta));
     if (rope->kind == TESS_ROPE_LONGROPE) /* Phi-3's place for it */
         failed |=
             json_object_set_new(json, "original_max_position_embeddings", json_integer(rope->original_max_position));
