@@ -34,7 +34,7 @@ static void place_param(const tess_config *config, const tess_stage_plan *plan, 
     p->stage = stage_of(plan, param->unit);
     p->owner = plan->rank;
     p->unit = param->slice.unit;
-    p->expert = param->expert && plan->part.ep_degree > 1 ? plan->part.ep_rank : -1;
+    p->expert = param->expert && plan->part.ep_degree > 1 ? plan->part.ep_rank + 1 : 0;
     p->place[TESS_AXIS_TP] = cut_by(p->unit > 0, param->slice.dim);
     p->place[TESS_AXIS_SHARD] = cut_by(config->parallelism.shard_strategy != TESS_STRATEGY_NONE || narrow, 0);
 }
@@ -73,8 +73,8 @@ tess_status tess_param_placements_create(tess_mem *mem, const tess_config *confi
     TESS_TRY(TESS_NEW(mem, out->n, "placements", &out->list));
     for (int i = 0; i < out->n; i++) {
         const tess_param *param = tess_model_param(out->model, i);
-        out->list[i] = (tess_param_placement){
-            .param = param, .shape = tess_shape_atleast_1d(&param->shape), .copy = -1, .expert = -1};
+        out->list[i] =
+            (tess_param_placement){.param = param, .shape = tess_shape_atleast_1d(&param->shape), .copy = -1};
     }
     for (int rank = 0; rank < out->degree[TESS_AXIS_PP]; rank++)
         for (int expert = 0; expert == 0 || expert < config->parallelism.expert_parallel_degree; expert++)
@@ -93,7 +93,7 @@ void tess_param_placements_free(tess_param_placements *placements)
 static void cut(const tess_param_placement *p, int axis, int64_t unit, const tess_coordinates *at, tess_box *box)
 {
     const int dim = p->place[axis].dim, neighbours = at->n_experts / at->degree[TESS_AXIS_TP];
-    const int apart = axis == TESS_AXIS_SHARD && p->expert >= 0 ? neighbours : 1;
+    const int apart = axis == TESS_AXIS_SHARD && p->expert > 0 ? neighbours : 1;
     const tess_shares shares = tess_shares_equal(at->degree[axis] / apart);
     int64_t begin, size;
     if (p->place[axis].kind != TESS_SHARD)
@@ -106,7 +106,7 @@ static void cut(const tess_param_placement *p, int axis, int64_t unit, const tes
 tess_box tess_param_placement_box(const tess_param_placement *p, const tess_coordinates *at)
 {
     tess_box box = tess_box_whole(&p->shape);
-    if (at->place[TESS_AXIS_PP] != p->owner || (p->expert >= 0 && at->expert != p->expert))
+    if (at->place[TESS_AXIS_PP] != p->owner || (p->expert > 0 && at->expert != p->expert - 1))
         return (tess_box){0};
     cut(p, TESS_AXIS_TP, p->unit, at, &box);
     cut(p, TESS_AXIS_SHARD, 1, at, &box);

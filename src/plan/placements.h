@@ -14,13 +14,13 @@
 /* The placement of a parameter's master weights. Its moments have the same one. Ranks whose place along "pp" is
  * `owner` hold it. They cut it along "tp" first, and along "dp_shard" then. */
 typedef struct tess_param_placement {
-    const tess_param *param;     /* parameter of the whole model; borrowed from it */
-    tess_shape shape;            /* shape of the whole parameter, with one dimension or more */
-    int stage;                   /* stage of the pipeline that it belongs to */
-    int owner;                   /* place along "pp" of the ranks that hold it */
-    int copy;                    /* place along "pp" of the ranks that have a copy for their embedding, or -1 */
-    int expert;                  /* place among the ranks that divide experts of the one that has it; -1: all have it */
-    int64_t unit;                /* "tp" cuts its dimension in multiples of it; 0: "tp" does not cut it */
+    const tess_param *param; /* parameter of the whole model; borrowed from it */
+    tess_shape shape;        /* shape of the whole parameter, with one dimension or more */
+    int stage;               /* stage of the pipeline that it belongs to */
+    int owner;               /* place along "pp" of the ranks that hold it */
+    int copy;                /* place along "pp" of the ranks that have a copy for their embedding, or -1 */
+    int expert;              /* 1 + the place of the rank that has it among those that divide experts; 0: all have it */
+    int64_t unit;            /* "tp" cuts its dimension in multiples of it; 0: "tp" does not cut it */
     tess_place place[TESS_AXES]; /* placement over the ranks that differ only on this axis; not used for "pp" */
 } tess_param_placement;
 

@@ -20,7 +20,7 @@ static tess_shape largest_part(const tess_param_placements *p, const tess_param_
     tess_coordinates at = tess_coordinates_by(p->degree, 0);
     at.place[TESS_AXIS_PP] = placement->owner;
     at.n_experts = tess_coordinates_of(&p->parallelism, 0).n_experts;
-    at.expert = placement->expert >= 0 ? placement->expert : 0;
+    at.expert = placement->expert > 0 ? placement->expert - 1 : 0;
     const tess_box box = tess_param_placement_box(placement, &at);
     tess_shape shape = placement->shape;
     memcpy(shape.dim, box.size, sizeof(shape.dim[0]) * (size_t)shape.n_dims);
