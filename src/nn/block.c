@@ -3,12 +3,13 @@
 
 const tess_linear *tess_block_map(const tess_block *block, int i)
 {
-    for (int p = 0; p < block->n_parts; i -= block->parts[p++].part->n_maps) {
+    for (int p = 0; p < block->n_parts; i -= block->parts[p++].part->n_maps) { /* i counts from this part on */
         const tess_placed_part *at = &block->parts[p];
         if (i < at->part->n_maps)
             return (const void *)((const char *)at->own + at->part->maps[i]);
-        if (at->part->map != NULL) /* such a part is the last one with maps */
-            return at->part->map(at->own, i);
+        const tess_linear *map = at->part->map != NULL ? at->part->map(at->own, &i) : NULL;
+        if (map != NULL)
+            return map;
     }
     return NULL;
 }

@@ -180,17 +180,19 @@ static tess_status configure(const tess_config *base, const tess_verify_layout *
     return TESS_OK;
 }
 
-/* Finds errors that ranks would report when they start: stages without layers, or a number of micro-batches that the
- * schedule does not allow. */
+/* Finds errors that ranks would report when they start: stages without layers, a number of micro-batches that the
+ * schedule does not allow, layers that ranks cannot share. */
 static tess_status check_layout(tess_mem *mem, const tess_config *config, const tess_verify_layout *l)
 {
     const tess_coordinates at = tess_coordinates_by(l->degree, 0);
     tess_model_config sizes;
     TESS_AUTO(tess_model_destroy) tess_model *whole = NULL;
+    TESS_AUTO(tess_model_destroy) tess_model *part = NULL;
     tess_stage_plan plan;
     tess_executor_options options = {0};
     TESS_TRY(tess_config_load_model(config, NULL, &sizes));
     TESS_TRY(tess_model_create(mem, &sizes, &whole));
+    TESS_TRY(tess_stage_create_part(mem, config, &sizes, 0, 0, &part));
     TESS_TRY(tess_stage_plan_create(mem, config, &sizes, 0, &plan));
     int64_t n_local = tess_coordinates_rounds(&at, tess_config_micro_batches(config));
     tess_status status = l->schedule >= 0 ? tess_stage_slots(mem, &plan, whole, (int)n_local, &options) : TESS_OK;

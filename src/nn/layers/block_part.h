@@ -108,9 +108,9 @@ struct tess_part {
     const size_t
         *maps; /* (n_maps) offsets in its parameters of linear maps, which ranks may share and adapters change */
     int n_maps;
-    /* Returns linear map i of a part whose number of maps is its own, or NULL: there are fewer. NULL: `maps` lists them
-     */
-    const tess_linear *(*map)(const void *own, int i);
+    /* Returns linear map *i of a part whose number of maps is its own, or NULL: there are fewer, whose number it takes
+     * off *i. NULL: `maps` lists them */
+    const tess_linear *(*map)(const void *own, int *i);
     /* Writes the part's own sizes; those of all parts are already there. NULL: it has none. */
     void (*sizes)(const tess_model *model, const void *own, int64_t sizes[TESS_N_DIMS]);
     /* Sets the pointers to tensors that are columns of others, after memory is planned. NULL: there are none. */

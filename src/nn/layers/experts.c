@@ -564,14 +564,16 @@ static void sizes(TESS_UNUSED const tess_model *model, const void *own, int64_t 
     size[SUMS] = p->z > 0 || p->balance > 0 ? p->n_experts + 2 : -1;
 }
 
-static const tess_linear *map(const void *own, int i)
+static const tess_linear *map(const void *own, int *i)
 {
     const tess_experts_params *p = own;
-    const int each = p->joined ? 2 : 3;
-    if (i >= each * p->n_own)
+    const int each = p->joined ? 2 : 3, n = each * (int)p->n_own, k = *i % each;
+    if (*i >= n) {
+        *i -= n;
         return NULL;
-    const tess_expert *x = &p->experts[i / each];
-    return i % each == 0 ? &x->gate : i % each == each - 1 ? &x->down : &x->up;
+    }
+    const tess_expert *x = &p->experts[*i / each];
+    return k == 0 ? &x->gate : k == each - 1 ? &x->down : &x->up;
 }
 
 static int64_t larger(int64_t a, int64_t b)
