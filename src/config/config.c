@@ -287,6 +287,18 @@ static tess_status check_experts(const tess_config *c)
     TESS_CHECK(c->training.passes == 1, TESS_E_UNSUPPORTED,
                "training.passes: an expert sums the gradients of several micro-batches at once: set passes=1, or "
                "parallelism.expert_parallel_degree=1");
+    TESS_CHECK(
+        neighbours == 1 || c->training.mixed_precision_reduce == TESS_PRECISION_F32, TESS_E_UNSUPPORTED,
+        "training.mixed_precision_reduce: an expert's gradient is summed over %lld micro-batches before it travels, "
+        "and other ranks would round each: set it to float32, or parallelism.expert_parallel_degree=%lld",
+        neighbours, tp);
+    const long long n = p->fsdp_reshard_after_forward, own = shards / neighbours;
+    TESS_CHECK(own == 1 || n <= 1 || own % n == 0 ||
+                   (p->shard_strategy != TESS_STRATEGY_FULL && p->shard_strategy != TESS_STRATEGY_HYBRID),
+               TESS_E_INVALID,
+               "parallelism.fsdp_reshard_after_forward: %lld does not divide the %lld ranks that share a copy of the "
+               "same experts: give 1 (free), 0 (keep) or a divisor of %lld",
+               n, own, own);
     TESS_CHECK(!c->training.fp8 && c->training.gather == TESS_GATHER_VALUES, TESS_E_UNSUPPORTED,
                "training.fp8, training.gather: experts that ranks divide are read as values: set "
                "parallelism.expert_parallel_degree=1");

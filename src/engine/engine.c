@@ -2,6 +2,7 @@
 #include "engine/engine.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem/dry_mem.h"
@@ -138,6 +139,29 @@ static tess_status create_models(tess_engine *e, const tess_model_config *model_
     return tess_model_create_part(e->mem, model_config, &e->stage_plan->part, &e->model);
 }
 
+/* Refuses patterns that name single experts. Ranks that divide experts gather them in one call, so expert k of each
+ * must train, and have an adapter, if expert k of the others does. */
+static tess_status check_experts_alike(const tess_engine *e)
+{
+    const long long all = tess_model_get_config(e->whole)->parts.experts.n;
+    for (int i = 0; i < tess_model_n_params(e->whole) && e->at.n_experts > 1; i++) {
+        const tess_param *p = tess_model_param(e->whole, i);
+        char name[TESS_PARAM_NAME_SIZE], *end;
+        if (!p->expert)
+            continue;
+        const char *number = strstr(p->name, "experts.") + strlen("experts.");
+        const long long next = (strtoll(number, &end, 10) + all / e->at.n_experts) % all;
+        snprintf(name, sizeof(name), "%.*s%lld%s", (int)(number - p->name), p->name, next, end);
+        const int other = tess_model_find_param(e->whole, name);
+        TESS_CHECK(
+            other >= 0 && tess_model_param(e->whole, other)->frozen == p->frozen, TESS_E_INVALID,
+            "training.freeze, lora.targets: '%s' and '%s', of the next of %d ranks that divide the experts, must "
+            "both train or neither: name all experts, or set parallelism.expert_parallel_degree=%d",
+            p->name, name, e->at.n_experts, e->at.degree[TESS_AXIS_TP]);
+    }
+    return TESS_OK;
+}
+
 static tess_status build_model(tess_engine *e, const tess_model_config *model_config)
 {
     tess_axis axes[TESS_MESH_MAX_AXES];
@@ -148,6 +172,7 @@ static tess_status build_model(tess_engine *e, const tess_model_config *model_co
         tess_config_freeze(e->config, e->whole);
         tess_config_freeze(e->config, e->model);
     }
+    TESS_TRY(check_experts_alike(e));
     return tess_stage_own_params(e->mem, e->stage_plan, e->whole, e->model);
 }
 

@@ -71,9 +71,15 @@ static void describe_tensor(const tess_trainer *t)
     const int64_t n_heads = shares ? m->n_heads : m->n_kv_heads;
     if (n_tp == 1)
         return;
-    tess_trainer_note(t, "tensor: %d ranks share every layer; each has %s %s, %s channels%s", n_tp,
+    const int64_t experts = m->parts.experts.n;
+    const bool whole = t->engine->at.n_experts > 1;
+    tess_trainer_note(t, "tensor: %d ranks share every layer; each has %s %s, %s %s%s", n_tp,
                       share_text(n_heads, n_tp, heads), shares ? "query heads" : "key heads with their queries",
-                      share_text(m->intermediate_size, n_tp, channels),
+                      whole ? share_text(experts, t->engine->at.n_experts, channels)
+                            : share_text(experts > 0 ? m->parts.experts.size : m->intermediate_size, n_tp, channels),
+                      whole         ? "experts"
+                      : experts > 0 ? "channels of an expert"
+                                    : "channels",
                       t->config.parallelism.enable_sequence_parallel ? ", and its rows of the stream" : "");
     while (least_share(n_heads, all) == 0)
         all--;

@@ -85,6 +85,8 @@ for layout in "3 $tp=3" "2 $pp=2" "4 $ep=2"; do
     cmp -s whole/model/model.safetensors resumed/model/model.safetensors && pass "resumed on $layout" || fail "resumed on $layout"
     [ "$(figures whole)" = "$(figures resumed)" ] && pass "loads on $layout" || fail "loads on $layout"
 done
+pools resumed | awk '$2 > $3 { off = 1 } END { exit off || NR == 0 }' && pass "no pool takes more than foretold" ||
+    fail "more than foretold: $(pools resumed)"
 for words in "training.threads=2" "$tp=2 lora.targets=[w1,w2]" "$pp=2" "$ep=2"; do
     # shellcheck disable=SC2086
     verify 2 model.config= model.path=whole/model lora.rank=3 $words
@@ -114,6 +116,16 @@ refused "they cannot have as many of the 6 experts each; choose a parallelism.ex
 refused "expert_tensor_parallel_degree: 2; ranks that divide experts have whole ones" 2 $ep=2 \
     parallelism.expert_tensor_parallel_degree=2
 refused "set job.device=cpu, or expert_parallel_degree=1" 2 $ep=2 job.device=far
+refused "training.mixed_precision_reduce: an expert's gradient is summed over 2 micro-batches" 2 $ep=2 \
+    training.mixed_precision_reduce=bfloat16
+refused "fsdp_reshard_after_forward: 2 does not divide the 3 ranks that share a copy of the same experts" 6 $ep=2 \
+    parallelism.fsdp_reshard_after_forward=2
+refused "experts.3.w1.weight', of the next of 2 ranks that divide the experts, must both train or neither" 2 $ep=2 \
+    training.freeze=[model.layers.0.block_sparse_moe.experts.0]
+expect "of a family's own tensors the one that differs is named" 1 "weight 'model.layers.0.mlp.shared_expert.up_proj.weight'" \
+    "$tessera" train run.yaml -n 4 $ep=2 model.config=qwen.json checkpoint.enable=false job.dump_folder=bad training.steps=6 \
+    parallelism.shard_strategy=hybrid parallelism.data_parallel_replicate_degree=2 numbers.replica_check_interval=1 \
+    fault.spec="rank=2 step=3 point=state kind=flip tensor=model.layers.0.mlp.shared_expert.up_proj.weight"
 refused "training.passes: an expert sums the gradients of several micro-batches" 2 $ep=2 training.passes=2
 expect "ranks that divide experts wait for one" 1 "rank 1 has kept rank 0 waiting" "$tessera" train run.yaml $one -n 2 $ep=2 \
     checkpoint.enable=false comm.timeout_s=3 fault.spec="rank=1 step=5 point=before:all_to_all_v kind=sleep ms=600000"

@@ -43,6 +43,20 @@ static void hash_blocks(void *context, int64_t begin, int64_t end, TESS_UNUSED i
     }
 }
 
+/* Returns the parameter that has a number in fsdp. */
+static const tess_param *param_of(const tess_engine *e, int number)
+{
+    int first, n, block = 0;
+    tess_model_unit_params(e->model, block, &first, &n);
+    for (int i = 0; i < tess_model_n_params(e->model); i++) {
+        while (i >= first + n)
+            tess_model_unit_params(e->model, ++block, &first, &n);
+        if (tess_block_unit_number(&e->units[block], i - first) == number)
+            return tess_model_param(e->model, i);
+    }
+    return tess_model_param(e->model, number);
+}
+
 /* Lists weights and optimizer state of parameter `index`. Returns the number of arrays. Narrow weights are hashed as
  * bytes. */
 static int arrays_of(const tess_engine *e, int index, const tess_shard *shard, tess_optimizer_state arrays[KINDS])
@@ -157,7 +171,7 @@ static void describe_vote(const tess_engine *e, const ballot *b, finding *found)
     if (first < 0)
         return;
     bool tie = vote_on(b, first) == TESS_VOTE_TIE;
-    const char *name = tess_model_param(e->model, first / KINDS)->name;
+    const char *name = param_of(e, first / KINDS)->name;
     const char *kind = first % KINDS == 0 ? "weight" : name_state(e, first, state, sizeof(state));
     for (int r = b->n_ranks - 1; r >= 0; r--)
         if (b->odd[r]) {
@@ -210,9 +224,9 @@ static tess_status compare_in(const tess_engine *e, tess_team *team, const uint6
     return status;
 }
 
-/* The teams whose ranks hold the same parts: at most one each for weights that tensor parallelism cuts or does not
- * cut, and that are sharded or not. */
-enum { MOST_TEAMS = 4 };
+/* The teams whose ranks hold the same parts. In each of two families, experts that ranks divide and all others, at most
+ * one each for weights that tensor parallelism cuts or does not cut, and that are sharded or not. */
+enum { MOST_TEAMS = 2 * 4 };
 
 static int list_teams(const tess_fsdp *fsdp, tess_team *teams[MOST_TEAMS])
 {
@@ -222,7 +236,7 @@ static int list_teams(const tess_fsdp *fsdp, tess_team *teams[MOST_TEAMS])
         bool listed = team == NULL;
         for (int k = 0; k < n; k++)
             listed = listed || teams[k] == team;
-        if (!listed)
+        if (!listed && n < MOST_TEAMS)
             teams[n++] = team;
     }
     return n;
@@ -273,7 +287,7 @@ static tess_status compare_copies(const tess_engine *e, finding *found)
         TESS_TRY(tess_fsdp_copy_differs(e->fsdp, i, &at));
         if (at < 0)
             continue;
-        const tess_param *p = tess_model_param(e->model, i);
+        const tess_param *p = param_of(e, i);
         int64_t row = tess_shape_row_count(&p->shape);
         found->kind = FOUND_COPY;
         found->culprit = tess_runtime_rank(e->runtime);

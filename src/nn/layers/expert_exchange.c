@@ -3,13 +3,17 @@
 #include "base/mem/dry_mem.h"
 #include "device/device.h"
 
-/* A dry device has routed nothing: there, the first K experts have all tokens of every source, because products of T
- * rows need most work space. */
+/* A dry device has routed nothing: there, the first K experts have all tokens, because products of T rows need most
+ * work space. If several sources make a group of products, most of them do: then each expert has a row, and the K-th
+ * fewer. */
 static void assume_ends(const tess_layer_call *c, int32_t *ends)
 {
     const tess_experts_params *p = c->own;
     for (int64_t e = 0; e < p->n_experts; e++)
         ends[e] = (int32_t)((e < p->top_k ? e + 1 : p->top_k) * c->T);
+    const int64_t others = p->n_own - p->top_k;
+    for (int64_t e = p->top_k - 1; e < p->n_own && p->sources > 1 && others > 0 && others < c->T; e++)
+        ends[e] -= (int32_t)(p->n_own - 1 - e);
 }
 
 static int64_t count_of(const int32_t *ends, int64_t e)
@@ -22,23 +26,27 @@ tess_status tess_experts_meet(const tess_layer_call *c, const tess_experts_tenso
     const tess_experts_params *p = c->own;
     const int64_t E = p->n_experts, n = p->n_own;
     const bool dry = tess_mem_is_dry(tess_stream_mem(c->stream));
-    int32_t counts[TESS_MAX_EXPERTS], received[TESS_MAX_EXPERTS] = {0};
+    int32_t sent[2 * TESS_MAX_EXPERTS], received[2 * TESS_MAX_EXPERTS];
     if (dry)
         assume_ends(c, ends->own);
     else
         TESS_TRY(tess_fetch(c->stream, ends->own, w->ends, (size_t)E * sizeof(int32_t)));
-    for (int64_t e = 0; e < E; e++)
-        counts[e] = (int32_t)count_of(ends->own, e);
-    const int32_t *all = counts;
-    if (tess_experts_are_divided(p) && !dry) {
-        TESS_TRY(c->expert_points->counts(c->expert_points->self, counts, received, n));
-        all = received;
+    /* Each rank receives the numbers of rows for its experts, and of tokens. */
+    for (int64_t e = 0; e < E; e++) {
+        sent[e / n * (n + 1) + e % n] = (int32_t)count_of(ends->own, e);
+        sent[e / n * (n + 1) + n] = (int32_t)c->T;
     }
+    const bool divided = tess_experts_are_divided(p) && !dry;
+    if (divided)
+        TESS_TRY(c->expert_points->counts(c->expert_points->self, sent, received, n + 1));
     const int64_t together = c->expert_points->degree / p->sources; /* tensor-parallel ranks, which count alike */
     ends->at[0] = 0;
-    for (int64_t s = 0; s < p->sources; s++)
+    for (int64_t s = 0; s < p->sources; s++) {
+        const int32_t *counts = divided ? received + s * together * (n + 1) : sent;
         for (int64_t e = 0; e < n; e++)
-            ends->at[s * n + e + 1] = ends->at[s * n + e] + (dry ? counts[e] : all[s * together * n + e]);
+            ends->at[s * n + e + 1] = ends->at[s * n + e] + counts[e];
+        ends->has[s] = counts[n] > 0;
+    }
     return TESS_OK;
 }
 

@@ -13,6 +13,7 @@ typedef struct tess_expert_ends {
     /* (sources * n_own + 1) where the rows of source s for own expert e begin: at[s * n_own + e]. They lie source by
      * source, and in each by expert and token */
     int64_t at[TESS_MAX_EXPERTS + 1];
+    bool has[TESS_MAX_EXPERTS]; /* (sources) whether the source has tokens; one at the end of a step may have none */
 } tess_expert_ends;
 
 static inline bool tess_experts_are_divided(const tess_experts_params *p)

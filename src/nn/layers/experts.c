@@ -273,17 +273,19 @@ static int64_t count_gradients(const tess_expert *x)
 }
 
 /* Computes the sum of an expert's gradients over sources [begin, end) as the tree of micro-batches has it: the sum of
- * both halves. Each half without rows would add zeros. *any: whether the gradients were written. */
+ * both halves. A source without rows for the expert adds zeros, one without tokens nothing. *any: whether the gradients
+ * were written. */
 static tess_status sum_sources(const tess_layer_call *c, const tess_experts_tensors *w, const tess_expert_ends *ends,
                                int64_t e, moved_expert m, int begin, int end, float *room, bool *any)
 {
     if (end - begin == 1) {
         expert_rows r = rows_of(c, w, ends, begin, e);
-        *any = r.call.T > 0;
+        *any = ends->has[begin];
         r.expert = &m.expert;
         r.call.w = m.w;
         r.call.dw = m.dw;
-        return *any ? params_backward(&r) : TESS_OK;
+        TESS_TRY(*any ? params_backward(&r) : TESS_OK);
+        return tess_linear_flush(c); /* before it is added */
     }
     const int middle = (begin + end) / 2;
     moved_expert second = m;
@@ -308,11 +310,14 @@ static tess_status sum_sources(const tess_layer_call *c, const tess_experts_tens
 static tess_status gradients(const tess_layer_call *c, const tess_experts_tensors *w, const tess_expert_ends *ends)
 {
     const tess_experts_params *p = c->own;
+    tess_product_list list = {.n = 0};
+    tess_layer_call call = *c;
     if (p->sources == 1)
         return each_expert(c, w, ends, params_backward);
+    call.list = may_group(c) ? &list : NULL;
     for (int64_t e = 0; e < p->n_own; e++) {
         bool any;
-        TESS_TRY(sum_sources(c, w, ends, e, move_expert(c, &p->experts[e]), 0, p->sources, w->partial, &any));
+        TESS_TRY(sum_sources(&call, w, ends, e, move_expert(c, &p->experts[e]), 0, p->sources, w->partial, &any));
         if (!any) {
             const expert_rows r = rows_of(c, w, ends, 0, e);
             TESS_TRY(params_backward(&r));

@@ -11,9 +11,10 @@ tess_team *tess_fsdp_holders(const tess_fsdp *fsdp, int index)
     const tess_fsdp_family *family = fsdp->params[index].unit->family;
     bool whole = p->tp.kind != TESS_SHARD && fsdp->topology.n_tp > 1 && !family->teams.apart;
     if (family->facts.replicated && !p->narrow)
-        return whole                 ? fsdp->topology.model_team
-               : family->teams.apart ? family->teams.shard_team
-                                     : fsdp->topology.data_team;
+        return whole                             ? fsdp->topology.model_team
+               : family->teams.same_team != NULL ? family->teams.same_team
+               : family->teams.apart             ? family->teams.shard_team
+                                                 : fsdp->topology.data_team;
     if (family->teams.n_replicas > 1)
         return whole ? family->teams.copies_team : family->teams.replicate_team;
     return whole ? fsdp->topology.tp_team : NULL;

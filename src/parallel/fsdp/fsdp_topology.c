@@ -74,6 +74,11 @@ static tess_split_place shard_of(const void *d, int data)
     return (tess_split_place){.color = data % (by->n_shards * by->parts)};
 }
 
+static tess_split_place part_of(const void *d, int data)
+{
+    return (tess_split_place){.color = data % ((const division *)d)->parts};
+}
+
 /* Returns the shard of a rank of the model team. */
 static tess_split_place shard_of_model_rank(const void *d, int rank)
 {
@@ -100,7 +105,10 @@ static tess_status find_teams(const division *d, tess_fsdp_teams *teams)
     }
     if (teams->n_replicas > 1 && t->n_tp > 1 && !teams->apart)
         TESS_TRY(tess_team_split_by(t->model_team, shard_of_model_rank, d, "copies", &teams->made[2]));
-    teams->copies_team = teams->made[2];
+    if (teams->n_replicas > 1 && teams->apart)
+        TESS_TRY(tess_team_split_by(t->data_team, part_of, d, "same", &teams->made[2]));
+    teams->copies_team = teams->apart ? NULL : teams->made[2];
+    teams->same_team = teams->apart ? teams->made[2] : NULL;
     return TESS_OK;
 }
 

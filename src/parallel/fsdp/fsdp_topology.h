@@ -34,6 +34,7 @@ typedef struct tess_fsdp_teams {
     tess_team *shard_team;
     tess_team *replicate_team; /* NULL: one replica */
     tess_team *copies_team;    /* ranks with the same shard, over replicas and "tp"; NULL: one of these has one rank */
+    tess_team *same_team;      /* apart: all ranks with the same parameters; NULL: the shard team */
     tess_team *group_team;     /* the ranks that gather each other's stashes; NULL: there are no stashes */
     tess_team *made[3];        /* the teams above that are not the mesh's */
     int n_shards, shard, n_replicas, replica;
