@@ -39,17 +39,25 @@ static tess_status exchange_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, cons
                            &received);
 }
 
-static tess_status add_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, const float *rows, int64_t rows_at_once,
-                            exchange *x, tess_exact_sum *sum)
+/* Returns the most rows that any rank is primary for. All ranks exchange as many times, also those with fewer or none,
+ * because the teams of an axis plan the same calls. */
+static int64_t most_rows(const tess_fsdp_family *family, const tess_fsdp_param *p)
+{
+    const int64_t of_shard = (p->rows + family->teams.n_shards - 1) / family->teams.n_shards;
+    return (of_shard + family->teams.n_replicas - 1) / family->teams.n_replicas;
+}
+
+static tess_status add_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, const float *rows, int64_t most,
+                            int64_t rows_at_once, exchange *x, tess_exact_sum *sum)
 {
     int64_t row = tess_shape_row_count(&p->shape), n_rows = p->primary.size[0],
             at_once = rows_at_once * fsdp->topology.n_tp, n;
     tess_stream *stream = NULL;
     TESS_TRY(tess_fsdp_host_stream(&fsdp->place, &stream));
-    for (int64_t begin = 0; begin < n_rows; begin += at_once) {
-        int64_t now = n_rows - begin < at_once ? n_rows - begin : at_once;
+    for (int64_t begin = 0; begin < most; begin += at_once) {
+        const int64_t left = n_rows > begin ? n_rows - begin : 0, now = left < at_once ? left : at_once;
         tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_WAIT);
-        TESS_TRY(exchange_rows(fsdp, p, rows + begin * p->row, now, x, &n));
+        TESS_TRY(exchange_rows(fsdp, p, now > 0 ? rows + begin * p->row : rows, now, x, &n));
         tess_phase_switch(fsdp->clock, phase);
         TESS_TRY(tess_stream_kernels(stream)->row_sumsq(
             stream, &(tess_row_sumsq_args){.x = x->whole, .out = x->sums, .rows = n, .C = row}));
@@ -59,11 +67,14 @@ static tess_status add_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, const flo
     return TESS_OK;
 }
 
-tess_status tess_fsdp_add_cut_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, const float *rows, tess_exact_sum *sum)
+tess_status tess_fsdp_add_cut_rows(const tess_fsdp_family *family, const tess_fsdp_param *p, const float *rows,
+                                   tess_exact_sum *sum)
 {
-    int64_t row = tess_shape_row_count(&p->shape),
-            share = (p->primary.size[0] + fsdp->topology.n_tp - 1) / fsdp->topology.n_tp;
-    int64_t most = row < ELEMENTS_AT_ONCE ? ELEMENTS_AT_ONCE / row : 1, rows_at_once = share < most ? share : most;
+    tess_fsdp *fsdp = family->fsdp;
+    const int64_t row = tess_shape_row_count(&p->shape), most = most_rows(family, p),
+                  share = (most + fsdp->topology.n_tp - 1) / fsdp->topology.n_tp,
+                  room = row < ELEMENTS_AT_ONCE ? ELEMENTS_AT_ONCE / row : 1,
+                  rows_at_once = share < room ? share : room;
     size_t n_tp = (size_t)fsdp->topology.n_tp, n = (size_t)(rows_at_once * row);
     exchange x = {0};
     TESS_AUTO(tess_scope_end) tess_scope own = {.mem = fsdp->place.mem};
@@ -71,5 +82,5 @@ tess_status tess_fsdp_add_cut_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, co
     TESS_TRY(TESS_NEW_IN(&own, n, "rows", &x.whole));
     TESS_TRY(TESS_NEW_IN(&own, rows_at_once, "rows", &x.sums));
     x.gets = x.had + n_tp;
-    return add_rows(fsdp, p, rows, rows_at_once, &x, sum);
+    return add_rows(fsdp, p, rows, most, rows_at_once, &x, sum);
 }

@@ -535,7 +535,8 @@ static inline bool tess_fsdp_cuts_rows(const tess_fsdp *fsdp, const tess_fsdp_pa
 
 /* fsdp_cut_rows.c: adds the squares of `rows` (host memory), the primary rows of such a parameter. Collective over
  * the tp team. */
-tess_status tess_fsdp_add_cut_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, const float *rows, tess_exact_sum *sum);
+tess_status tess_fsdp_add_cut_rows(const tess_fsdp_family *family, const tess_fsdp_param *p, const float *rows,
+                                   tess_exact_sum *sum);
 
 /* shard.c: the shard in the memory of the computing device */
 tess_status tess_fsdp_shard_in_place(const tess_fsdp *fsdp, int index, tess_shard *shard);

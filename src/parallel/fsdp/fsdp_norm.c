@@ -130,7 +130,7 @@ static tess_status add_cut_rows(tess_fsdp *fsdp, int index, const tess_fsdp_para
         tess_mem_alloc_array(fsdp->place.mem, TESS_POOL_GRADS, n, sizeof(float), "rows of a gradient", (void **)&seen));
     tess_status status = n > 0 ? tess_fetch(fsdp->place.stream, seen, rows, n * sizeof(float)) : TESS_OK;
     if (status == TESS_OK)
-        status = tess_fsdp_add_cut_rows(fsdp, p, seen, sum);
+        status = tess_fsdp_add_cut_rows(fsdp->params[index].unit->family, p, seen, sum);
     tess_fsdp_gradient_release(fsdp->params[index].unit);
     return status;
 }
@@ -156,7 +156,7 @@ static tess_status add_shard(tess_fsdp *fsdp, tess_stream *stream, int index, te
     TESS_TRY_CTX(add_rows(stream, &rows, p->row, sum), "grad_norm: '%s'", p->name);
     TESS_TRY(cut_rows_of(fsdp, index, &cut));
     if (cut != NULL && tess_fsdp_cuts_rows(fsdp, p))
-        TESS_TRY_CTX(tess_fsdp_add_cut_rows(fsdp, p, cut, sum), "grad_norm: '%s'", p->name);
+        TESS_TRY_CTX(tess_fsdp_add_cut_rows(fsdp->params[index].unit->family, p, cut, sum), "grad_norm: '%s'", p->name);
     return TESS_OK;
 }
 
