@@ -72,6 +72,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     must(tess_model_config_to_json(&config, TESS_F32, &json) == TESS_OK);
     must(tess_model_config_parse(json, "again", &again) == TESS_OK);
     json_decref(json);
+    config.text_part = false; /* a text model is written alone */
     must(memcmp(&config, &again, sizeof(config)) == 0);
     return 0;
 }
