@@ -35,11 +35,8 @@ int tess_verify_walk_count(const tess_verify_walk *walk, tess_verify_outcome out
 /* Bit v of each word: value v is wanted; 0: all values are. Degrees are stored as numbers. */
 typedef struct conditions {
     unsigned strategies, schedules;
-    int degree[TESS_AXES + 1][8], n_degrees[TESS_AXES + 1]; /* first those of the axes, then that of the experts */
+    int degree[TESS_VERIFY_DEGREES][8], n_degrees[TESS_VERIFY_DEGREES];
 } conditions;
-
-enum { EXPERTS = TESS_AXES };
-static const char experts_name[] = "ep";
 
 static tess_status take_strategy(const char *value, conditions *c)
 {
@@ -64,11 +61,13 @@ static tess_status take_condition(const char *word, conditions *c)
         c->schedules |= 1u << kind;
         return TESS_OK;
     }
-    char names[TESS_AXES * TESS_MESH_NAME_SIZE] = "";
-    for (int a = 0, end = 0; a < TESS_AXES; a++)
-        end = (int)tess_text_add(names, sizeof(names), (size_t)end, "%s, ", tess_axis_name(a));
-    const int axis = strcmp(name, experts_name) == 0 ? EXPERTS : tess_axis_find(name);
-    TESS_CHECK(axis >= 0, TESS_E_INVALID, "'%s' is none of %s%s, strategy, schedule", name, names, experts_name);
+    char names[TESS_VERIFY_DEGREES * TESS_MESH_NAME_SIZE] = "";
+    for (int d = 0, end = 0; d < TESS_VERIFY_DEGREES; d++)
+        end = (int)tess_text_add(names, sizeof(names), (size_t)end, "%s, ", tess_verify_degree_name(d));
+    int axis = 0;
+    while (axis < TESS_VERIFY_DEGREES && strcmp(name, tess_verify_degree_name(axis)) != 0)
+        axis++;
+    TESS_CHECK(axis < TESS_VERIFY_DEGREES, TESS_E_INVALID, "'%s' is none of %sstrategy, schedule", name, names);
     long degree = strtol(value, &end, 10);
     TESS_CHECK(*end == '\0' && degree >= 1 && degree <= TESS_MESH_MOST_RANKS, TESS_E_INVALID,
                "%s=%s: give a number from 1", name, value);
@@ -91,10 +90,10 @@ static tess_status parse_conditions(const char *text, conditions *c)
 
 static bool is_asked_for(const conditions *c, const tess_verify_layout *l)
 {
-    for (int axis = 0; axis <= EXPERTS; axis++) {
+    for (int axis = 0; axis < TESS_VERIFY_DEGREES; axis++) {
         bool found = c->n_degrees[axis] == 0;
         for (int i = 0; i < c->n_degrees[axis]; i++)
-            found = found || c->degree[axis][i] == (axis == EXPERTS ? l->experts : l->degree[axis]);
+            found = found || c->degree[axis][i] == l->degree[axis];
         if (!found)
             return false;
     }
@@ -128,12 +127,12 @@ static tess_status add_layout(const conditions *c, const tess_verify_layout *l, 
 /* Adds the layout without and with ranks that divide experts: all tensor-parallel ones, and neighbours. */
 static tess_status add_experts(const conditions *c, tess_verify_layout l, tess_verify_walk *walk)
 {
-    const int tp = l.degree[TESS_AXIS_TP];
-    l.experts = 1;
+    int *experts = &l.degree[TESS_VERIFY_EP];
+    *experts = 1;
     TESS_TRY(add_layout(c, &l, walk));
     for (int n = 1; l.degree[TESS_AXIS_SHARD] % n == 0; n *= 2) {
-        l.experts = n * tp;
-        if (l.experts > 1 && walk->n_experts > 0 && walk->n_experts % l.experts == 0)
+        *experts = n * l.degree[TESS_AXIS_TP];
+        if (*experts > 1 && walk->n_experts > 0 && walk->n_experts % *experts == 0)
             TESS_TRY(add_layout(c, &l, walk));
     }
     return TESS_OK;
@@ -170,7 +169,7 @@ static tess_status configure(const tess_config *base, const tess_verify_layout *
     TESS_TRY(tess_config_copy(base, config));
     for (int axis = 0; axis < TESS_AXES; axis++)
         *tess_axis_degree(&config->parallelism, axis) = l->degree[axis];
-    config->parallelism.expert_parallel_degree = l->experts;
+    config->parallelism.expert_parallel_degree = l->degree[TESS_VERIFY_EP];
     config->activation_checkpoint.partition &= l->degree[TESS_AXIS_TP] > 1;
     if (l->degree[TESS_AXIS_PP] == 1)
         tess_text_list_free(&config->parallelism.pipeline_parallel_split_points);

@@ -14,11 +14,19 @@ typedef enum tess_verify_outcome {
     TESS_VERIFY_OUTCOMES
 } tess_verify_outcome;
 
+enum { TESS_VERIFY_EP = TESS_AXES, TESS_VERIFY_DEGREES };
+
+/* Returns the name of a degree: of an axis, or "ep". */
+static inline const char *tess_verify_degree_name(int degree)
+{
+    return degree == TESS_VERIFY_EP ? "ep" : tess_axis_name(degree);
+}
+
 typedef struct tess_verify_layout {
-    int degree[TESS_AXES]; /* degrees of the axes; their product is the number of ranks */
-    int experts;           /* ranks that divide the experts (parallelism.expert_parallel_degree) */
-    int strategy;          /* tess_strategy */
-    int schedule;          /* tess_pipeline_kind; -1: no pipeline */
+    /* degrees of the axes, whose product is the number of ranks; then parallelism.expert_parallel_degree */
+    int degree[TESS_VERIFY_DEGREES];
+    int strategy; /* tess_strategy */
+    int schedule; /* tess_pipeline_kind; -1: no pipeline */
     tess_verify_outcome outcome;
     char text[512]; /* reason if the outcome is not SAME */
     double seconds;

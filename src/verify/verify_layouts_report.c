@@ -26,8 +26,8 @@ static const char *name_layout(const tess_verify_layout *l, char *text, size_t s
         if (axis == TESS_AXIS_PP && schedule_of(l) != NULL)
             at = tess_text_add(text, size, at, " (%s)", schedule_of(l));
     }
-    if (l->experts > 1)
-        at = tess_text_add(text, size, at, " (ep %d)", l->experts);
+    if (l->degree[TESS_VERIFY_EP] > 1)
+        at = tess_text_add(text, size, at, " (ep %d)", l->degree[TESS_VERIFY_EP]);
     tess_text_add(text, size, at, "%s%s", at > 0 ? ", " : "one rank, ", tess_strategy_name((tess_strategy)l->strategy));
     return text;
 }
@@ -37,9 +37,8 @@ static json_t *describe_layout(const tess_verify_layout *l)
     json_t *layout = json_pack("{s:s, s:s, s:s?, s:s?, s:o}", "outcome", tess_verify_outcome_name(l->outcome),
                                "strategy", tess_strategy_name((tess_strategy)l->strategy), "schedule", schedule_of(l),
                                "text", l->text[0] != '\0' ? l->text : NULL, "seconds", tess_json_number(l->seconds));
-    for (int axis = 0; axis < TESS_AXES; axis++)
-        json_object_set_new(layout, tess_axis_name(axis), json_integer(l->degree[axis]));
-    json_object_set_new(layout, "ep", json_integer(l->experts));
+    for (int d = 0; d < TESS_VERIFY_DEGREES; d++)
+        json_object_set_new(layout, tess_verify_degree_name(d), json_integer(l->degree[d]));
     return layout;
 }
 
@@ -55,15 +54,12 @@ tess_status tess_verify_print_layout(const tess_verify_layout *l, tess_buffer *o
 }
 
 /* ---- One line per axis ---- */
-/* Numbers of the lines: the degrees come first, then the ranks that divide experts, strategy and schedule. */
-enum { EXPERTS = TESS_AXES, STRATEGY, SCHEDULE, N_LINES };
+/* Numbers of the lines: the degrees come first, then strategy and schedule. */
+enum { STRATEGY = TESS_VERIFY_DEGREES, SCHEDULE, N_LINES };
 
 static int value_of(const tess_verify_layout *l, int line)
 {
-    return line == STRATEGY   ? l->strategy
-           : line == SCHEDULE ? l->schedule
-           : line == EXPERTS  ? l->experts
-                              : l->degree[line];
+    return line == STRATEGY ? l->strategy : line == SCHEDULE ? l->schedule : l->degree[line];
 }
 
 static const char *name_value(int line, int value, char text[16])
@@ -90,10 +86,7 @@ static const tess_form_part form[] = {
  * 18". */
 static json_t *describe_axis(const tess_verify_walk *walk, int line)
 {
-    const char *title = line == STRATEGY   ? "strategy"
-                        : line == SCHEDULE ? "schedule"
-                        : line == EXPERTS  ? "ep"
-                                           : tess_axis_name(line);
+    const char *title = line == STRATEGY ? "strategy" : line == SCHEDULE ? "schedule" : tess_verify_degree_name(line);
     char text[16], counts[1024] = "";
     size_t at = 0;
     int most = 0;
@@ -120,7 +113,7 @@ static void add_axes(const tess_verify_walk *walk, json_t *report)
         n_run = walk->n - tess_verify_walk_count(walk, TESS_VERIFY_REFUSED);
     json_t *axes = json_array();
     for (int line = 0; line < N_LINES; line++)
-        if (line != EXPERTS || walk->n_experts > 0)
+        if (line != TESS_VERIFY_EP || walk->n_experts > 0)
             json_array_append_new(axes, describe_axis(walk, line));
     json_object_update_new(report, json_pack("{s:o, s:i, s:i, s:b}", "axes", axes, "n_run", n_run, "n_layouts", walk->n,
                                              "all_same", n_same == n_run));
