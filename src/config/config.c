@@ -221,16 +221,15 @@ tess_status tess_config_check_trainers(const tess_config *config, int ranks)
 }
 
 /* Checks here, too, what tess_fsdp_create checks: elastic runs ask which numbers of ranks the configuration admits. */
-static tess_status check_groups(const tess_config *config)
+static tess_status check_groups(const tess_config *config, int64_t shards, const char *what)
 {
-    const int64_t n = config->parallelism.fsdp_reshard_after_forward,
-                  shards = config->parallelism.data_parallel_shard_degree;
+    const int64_t n = config->parallelism.fsdp_reshard_after_forward;
     const int strategy = config->parallelism.shard_strategy;
     const bool frees = strategy == TESS_STRATEGY_FULL || strategy == TESS_STRATEGY_HYBRID;
     TESS_CHECK(!frees || n <= 1 || shards == 1 || shards % n == 0, TESS_E_INVALID,
                "parallelism.fsdp_reshard_after_forward: %lld does not divide the %lld ranks that share a copy of the "
-               "parameters: give 1 (free), 0 (keep) or a divisor of %lld",
-               (long long)n, (long long)shards, (long long)shards);
+               "%s: give 1 (free), 0 (keep) or a divisor of %lld",
+               (long long)n, (long long)shards, what, (long long)shards);
     return TESS_OK;
 }
 
@@ -262,7 +261,7 @@ tess_status tess_config_check_degrees(tess_config *config, int ranks)
         *shards * replicas == world, TESS_E_INVALID,
         "parallelism: %lld replicas x %lld shards = %lld ranks, but there are %d: set data_parallel_shard_degree=%lld",
         (long long)replicas, (long long)*shards, (long long)(*shards * replicas), world, (long long)(world / replicas));
-    TESS_TRY(check_groups(config));
+    TESS_TRY(check_groups(config, config->parallelism.data_parallel_shard_degree, "parameters"));
     return tess_rank_order_read(&config->parallelism, &(tess_rank_order){0});
 }
 
@@ -292,13 +291,7 @@ static tess_status check_experts(const tess_config *c)
         "training.mixed_precision_reduce: an expert's gradient is summed over %lld micro-batches before it travels, "
         "and other ranks would round each: set it to float32, or parallelism.expert_parallel_degree=%lld",
         neighbours, tp);
-    const long long n = p->fsdp_reshard_after_forward, own = shards / neighbours;
-    TESS_CHECK(own == 1 || n <= 1 || own % n == 0 ||
-                   (p->shard_strategy != TESS_STRATEGY_FULL && p->shard_strategy != TESS_STRATEGY_HYBRID),
-               TESS_E_INVALID,
-               "parallelism.fsdp_reshard_after_forward: %lld does not divide the %lld ranks that share a copy of the "
-               "same experts: give 1 (free), 0 (keep) or a divisor of %lld",
-               n, own, own);
+    TESS_TRY(check_groups(c, shards / neighbours, "same experts"));
     TESS_CHECK(!c->training.fp8 && c->training.gather == TESS_GATHER_VALUES, TESS_E_UNSUPPORTED,
                "training.fp8, training.gather: experts that ranks divide are read as values: set "
                "parallelism.expert_parallel_degree=1");

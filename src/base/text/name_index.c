@@ -16,11 +16,13 @@ static int *slot_of(const tess_name_index *index, const char *name)
     return &index->slots[i];
 }
 
-static void put(tess_name_index *index, int number)
+/* Enters a name. Returns the number of the first equal one. */
+static int put(tess_name_index *index, int number)
 {
     int *slot = slot_of(index, index->names[number]);
     if (*slot == 0)
         *slot = number + 1;
+    return *slot - 1;
 }
 
 static tess_status grow(tess_name_index *index, tess_mem *mem)
@@ -33,7 +35,7 @@ static tess_status grow(tess_name_index *index, tess_mem *mem)
     index->slots = slots;
     index->room = room;
     for (int i = 0; i < index->n; i++)
-        put(index, i);
+        (void)put(index, i);
     return TESS_OK;
 }
 
@@ -42,8 +44,7 @@ tess_status tess_name_index_add(tess_name_index *index, tess_mem *mem, const cha
     if (index->n == index->room)
         TESS_TRY(grow(index, mem));
     index->names[index->n] = name;
-    put(index, index->n++);
-    *first = tess_name_index_find(index, name);
+    *first = put(index, index->n++);
     return TESS_OK;
 }
 

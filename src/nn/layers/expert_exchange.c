@@ -16,11 +16,6 @@ static void assume_ends(const tess_layer_call *c, int32_t *ends)
         ends[e] -= (int32_t)(p->n_own - 1 - e);
 }
 
-static int64_t count_of(const int32_t *ends, int64_t e)
-{
-    return ends[e] - (e > 0 ? ends[e - 1] : 0);
-}
-
 tess_status tess_experts_meet(const tess_layer_call *c, const tess_experts_tensors *w, tess_expert_ends *ends)
 {
     const tess_experts_params *p = c->own;
@@ -33,7 +28,7 @@ tess_status tess_experts_meet(const tess_layer_call *c, const tess_experts_tenso
         TESS_TRY(tess_fetch(c->stream, ends->own, w->ends, (size_t)E * sizeof(int32_t)));
     /* Each rank receives the numbers of rows for its experts, and of tokens. */
     for (int64_t e = 0; e < E; e++) {
-        sent[e / n * (n + 1) + e % n] = (int32_t)count_of(ends->own, e);
+        sent[e / n * (n + 1) + e % n] = tess_expert_rows_of(ends->own, e);
         sent[e / n * (n + 1) + n] = (int32_t)c->T;
     }
     const bool divided = tess_experts_are_divided(p) && !dry;

@@ -16,6 +16,12 @@ typedef struct tess_expert_ends {
     bool has[TESS_MAX_EXPERTS]; /* (sources) whether the source has tokens; one at the end of a step may have none */
 } tess_expert_ends;
 
+/* The number of an expert's sorted rows. */
+static inline int32_t tess_expert_rows_of(const int32_t *ends, int64_t e)
+{
+    return ends[e] - (e > 0 ? ends[e - 1] : 0);
+}
+
 static inline bool tess_experts_are_divided(const tess_experts_params *p)
 {
     return p->n_own < p->n_experts;

@@ -408,7 +408,7 @@ static tess_status add_loads(const tess_layer_call *c, const tess_experts_tensor
     if (w->sums != NULL)
         TESS_TRY(tess_fetch(c->stream, &sums, w->sums, (size_t)(E + 2) * sizeof(float)));
     for (int64_t e = 0; e < E; e++) {
-        const int32_t n = ends[e] - (e > 0 ? ends[e - 1] : 0);
+        const int32_t n = tess_expert_rows_of(ends, e);
         c->loads->counts[c->block->layer * E + e] += n;
         balance += p->balance > 0 ? (double)n * (double)sums.probs[e] : 0;
     }
