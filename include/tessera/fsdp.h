@@ -238,6 +238,8 @@ TESS_API float *tess_unit_grad(const tess_unit *unit, int index);
 
 TESS_API const char *tess_unit_name(const tess_unit *unit);
 TESS_API int tess_unit_params(const tess_unit *unit);
+/* Returns the number of the unit's parameter among all (tess_fsdp_shard). */
+TESS_API int tess_unit_number(const tess_unit *unit, int index);
 /* The number of elements that tess_unit_param returns; 0: there is no such parameter. Call it after add_unit. */
 TESS_API int64_t tess_unit_count(const tess_unit *unit, int index);
 

@@ -176,12 +176,11 @@ static tess_status add_experts(const unit_source *s, int begin, int end, const c
     if (n == 0)
         return TESS_OK;
     tess_unit *unit;
-    const int at = tess_fsdp_shards(s->fsdp);
     snprintf(name, sizeof(name), "%s.experts", blocks_name);
     TESS_TRY(tess_fsdp_add_unit_to(s->experts, name, s->descs, n, &unit));
     for (int block = begin; block < end; block++)
         if (blocks[block].end > blocks[block].begin)
-            blocks[block].experts = unit, blocks[block].at_experts = at;
+            blocks[block].experts = unit;
     return tess_unit_set_blocks(unit, used);
 }
 
@@ -192,7 +191,7 @@ static tess_status add_unit(const unit_source *s, int begin, int end, tess_block
     tess_unit *unit;
     name_unit(s->model, begin, end, name, sizeof(name));
     for (int block = begin; block < end; block++) {
-        blocks[block] = (tess_block_unit){.first = n, .at = tess_fsdp_shards(s->fsdp)};
+        blocks[block] = (tess_block_unit){.first = n};
         n += describe_block(s, block, false, s->descs + n);
     }
     TESS_TRY(tess_fsdp_add_unit(s->fsdp, name, s->descs, n, &unit));
@@ -261,7 +260,8 @@ static tess_unit *unit_of(const tess_block_unit *block, int index, int *number)
 int tess_block_unit_number(const tess_block_unit *block, int index)
 {
     int number;
-    return (unit_of(block, index, &number) == block->experts ? block->at_experts : block->at) + number;
+    const tess_unit *unit = unit_of(block, index, &number);
+    return tess_unit_number(unit, number);
 }
 
 const void *tess_block_unit_param(const tess_block_unit *block, int index)

@@ -12,8 +12,7 @@
 typedef struct tess_block_unit {
     tess_unit *unit, *experts; /* experts NULL: the block has none, or `unit` has them */
     int first, first_expert;
-    int begin, end;     /* the block's parameters [begin, end) are those of its experts, if these have a unit */
-    int at, at_experts; /* the number in fsdp of each unit's first parameter */
+    int begin, end; /* the block's parameters [begin, end) are those of its experts, if these have a unit */
 } tess_block_unit;
 
 /* Returns the number that fsdp gives the block's parameter. */

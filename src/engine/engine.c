@@ -39,16 +39,21 @@ static tess_status add_experts(tess_engine *e, tess_fsdp_family **experts)
     return tess_fsdp_add_family(e->fsdp, "experts", e->at.degree[TESS_AXIS_SHARD] / neighbours, neighbours, experts);
 }
 
+/* Returns the number in fsdp of a parameter of the rank's model. */
+static int number_of(const tess_engine *e, int param)
+{
+    int first, n;
+    const int unit = tess_model_param(e->model, param)->unit;
+    tess_model_unit_params(e->model, unit, &first, &n);
+    return tess_block_unit_number(&e->units[unit], param - first);
+}
+
 /* Replaces the numbers of own parameters in the rank's model by those in fsdp. */
 static void number_params(tess_engine *e)
 {
     for (int i = 0; i < tess_model_n_params(e->whole); i++) {
-        int *own = &e->stage_plan->own_param[i], first, n;
-        if (*own < 0)
-            continue;
-        const int unit = tess_model_param(e->model, *own)->unit;
-        tess_model_unit_params(e->model, unit, &first, &n);
-        *own = tess_block_unit_number(&e->units[unit], *own - first);
+        int *own = &e->stage_plan->own_param[i];
+        *own = *own >= 0 ? number_of(e, *own) : -1;
     }
 }
 
@@ -179,6 +184,14 @@ static tess_status build_model(tess_engine *e, const tess_model_config *model_co
 int tess_engine_own_param(const tess_engine *e, int index)
 {
     return e->stage_plan->own_param[index];
+}
+
+const tess_param *tess_engine_param(const tess_engine *e, int number)
+{
+    int i = 0;
+    while (number_of(e, i) != number)
+        i++;
+    return tess_model_param(e->model, i);
 }
 
 tess_status tess_engine_shard(const tess_engine *e, int index, tess_shard *shard)

@@ -238,6 +238,8 @@ tess_status tess_engine_add_loss(tess_engine *engine, const int32_t *targets, in
 tess_status tess_engine_shard(const tess_engine *engine, int index, tess_shard *shard);
 /* Returns the index of parameter `index` of the whole model in this rank's model; -1: another stage owns it. */
 int tess_engine_own_param(const tess_engine *engine, int index);
+/* Returns the parameter of the rank's model that has this number in fsdp. */
+const tess_param *tess_engine_param(const tess_engine *engine, int number);
 /* Describes the optimizer's state of parameter `index`, in at most TESS_OPTIMIZER_STATES arrays; returns their
  * number. It is the same on all ranks, except for the data, which is NULL if another stage has the parameter. */
 int tess_engine_states(const tess_engine *engine, int index, tess_optimizer_state *states);

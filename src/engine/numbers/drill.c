@@ -27,8 +27,8 @@ tess_status tess_numbers_drill_weights(tess_numbers *n)
         if (n->drill.see == NULL)
             continue;
         snprintf(name, sizeof(name), "weight %s", shard.name);
-        n->drill.see(n->drill.self, tess_model_param(e->model, tess_model_find_param(e->model, shard.name))->unit, name,
-                     shard.master, TESS_F32, 0, shard.box.size[0], tess_shard_row(&shard));
+        n->drill.see(n->drill.self, tess_engine_param(e, i)->unit, name, shard.master, TESS_F32, 0, shard.box.size[0],
+                     tess_shard_row(&shard));
     }
     return wanted ? tess_fsdp_upload(e->fsdp) : TESS_OK;
 }

@@ -43,20 +43,6 @@ static void hash_blocks(void *context, int64_t begin, int64_t end, TESS_UNUSED i
     }
 }
 
-/* Returns the parameter that has a number in fsdp. */
-static const tess_param *param_of(const tess_engine *e, int number)
-{
-    int first, n, block = 0;
-    tess_model_unit_params(e->model, block, &first, &n);
-    for (int i = 0; i < tess_model_n_params(e->model); i++) {
-        while (i >= first + n)
-            tess_model_unit_params(e->model, ++block, &first, &n);
-        if (tess_block_unit_number(&e->units[block], i - first) == number)
-            return tess_model_param(e->model, i);
-    }
-    return tess_model_param(e->model, number);
-}
-
 /* Lists weights and optimizer state of parameter `index`. Returns the number of arrays. Narrow weights are hashed as
  * bytes. */
 static int arrays_of(const tess_engine *e, int index, const tess_shard *shard, tess_optimizer_state arrays[KINDS])
@@ -171,7 +157,7 @@ static void describe_vote(const tess_engine *e, const ballot *b, finding *found)
     if (first < 0)
         return;
     bool tie = vote_on(b, first) == TESS_VOTE_TIE;
-    const char *name = param_of(e, first / KINDS)->name;
+    const char *name = tess_engine_param(e, first / KINDS)->name;
     const char *kind = first % KINDS == 0 ? "weight" : name_state(e, first, state, sizeof(state));
     for (int r = b->n_ranks - 1; r >= 0; r--)
         if (b->odd[r]) {
@@ -287,7 +273,7 @@ static tess_status compare_copies(const tess_engine *e, finding *found)
         TESS_TRY(tess_fsdp_copy_differs(e->fsdp, i, &at));
         if (at < 0)
             continue;
-        const tess_param *p = param_of(e, i);
+        const tess_param *p = tess_engine_param(e, i);
         int64_t row = tess_shape_row_count(&p->shape);
         found->kind = FOUND_COPY;
         found->culprit = tess_runtime_rank(e->runtime);

@@ -334,6 +334,7 @@ tess_status tess_fsdp_add_unit_to(tess_fsdp_family *family, const char *name, co
     *unit = (tess_unit){.fsdp = fsdp,
                         .family = family,
                         .index = fsdp->n_units,
+                        .first = fsdp->n_params,
                         .layout = {.plain = true},
                         .uses = {.n_blocks = 1},
                         .way = tess_fsdp_way_of(family)};

@@ -193,6 +193,7 @@ struct tess_unit {
     char label[16]; /* label of the unit's operations: "layer" if its name ends with a number, else its name */
     int64_t number; /* the number that its name ends with; -1: none */
     int index;
+    int first; /* the number of its first parameter among all */
     tess_fsdp_param *params;
     int n_params, n_trainable;
 

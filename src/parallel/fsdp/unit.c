@@ -179,6 +179,11 @@ int tess_unit_params(const tess_unit *unit)
     return unit->n_params;
 }
 
+int tess_unit_number(const tess_unit *unit, int index)
+{
+    return unit->first + index;
+}
+
 int64_t tess_unit_count(const tess_unit *unit, int index)
 {
     if (index < 0 || index >= unit->n_params)
