@@ -39,24 +39,6 @@ static tess_status add_experts(tess_engine *e, tess_fsdp_family **experts)
     return tess_fsdp_add_family(e->fsdp, "experts", e->at.degree[TESS_AXIS_SHARD] / neighbours, neighbours, experts);
 }
 
-/* Returns the number in fsdp of a parameter of the rank's model. */
-static int number_of(const tess_engine *e, int param)
-{
-    int first, n;
-    const int unit = tess_model_param(e->model, param)->unit;
-    tess_model_unit_params(e->model, unit, &first, &n);
-    return tess_block_unit_number(&e->units[unit], param - first);
-}
-
-/* Replaces the numbers of own parameters in the rank's model by those in fsdp. */
-static void number_params(tess_engine *e)
-{
-    for (int i = 0; i < tess_model_n_params(e->whole); i++) {
-        int *own = &e->stage_plan->own_param[i];
-        *own = *own >= 0 ? number_of(e, *own) : -1;
-    }
-}
-
 static tess_status add_units(tess_engine *e)
 {
     const int n_units = tess_model_n_units(e->model);
@@ -68,7 +50,7 @@ static tess_status add_units(tess_engine *e)
     TESS_TRY(add_experts(e, &experts));
     TESS_TRY(tess_block_units_add(e->mem, e->config, e->model, e->stage_plan->units, e->stage_plan->shape.chunks,
                                   e->compute.resident, e->fsdp, experts, e->units));
-    number_params(e);
+    tess_engine_number_params(e);
     return TESS_OK;
 }
 
@@ -179,37 +161,6 @@ static tess_status build_model(tess_engine *e, const tess_model_config *model_co
     }
     TESS_TRY(check_experts_alike(e));
     return tess_stage_own_params(e->mem, e->stage_plan, e->whole, e->model);
-}
-
-int tess_engine_own_param(const tess_engine *e, int index)
-{
-    return e->stage_plan->own_param[index];
-}
-
-const tess_param *tess_engine_param(const tess_engine *e, int number)
-{
-    int i = 0;
-    while (number_of(e, i) != number)
-        i++;
-    return tess_model_param(e->model, i);
-}
-
-tess_status tess_engine_shard(const tess_engine *e, int index, tess_shard *shard)
-{
-    const int own = tess_engine_own_param(e, index);
-    const tess_param *param = tess_model_param(e->whole, index);
-    *shard =
-        (tess_shard){.name = param->name, .shape = param->shape, .trainable = !param->frozen, .decay = param->decay};
-    return own < 0 ? TESS_OK : tess_fsdp_shard(e->fsdp, own, shard);
-}
-
-int tess_engine_states(const tess_engine *e, int index, tess_optimizer_state *states)
-{
-    const int own = tess_engine_own_param(e, index);
-    const tess_param *param = tess_model_param(e->whole, index);
-    if (own >= 0)
-        return tess_optimizer_states(e->optimizer, own, states);
-    return param->frozen ? 0 : tess_optimizer_describe(e->optimizer, &param->slice.whole, param->hidden, states);
 }
 
 static tess_status build_sharding(tess_engine *e, const engine_source *source)

@@ -236,7 +236,10 @@ tess_status tess_engine_add_loss(tess_engine *engine, const int32_t *targets, in
 /* Returns this rank's shard of parameter `index` of the whole model: an empty box if another stage has it. Call it
  * after materialize. The pointers are those of tess_fsdp_shard. */
 tess_status tess_engine_shard(const tess_engine *engine, int index, tess_shard *shard);
-/* Returns the index of parameter `index` of the whole model in this rank's model; -1: another stage owns it. */
+/* Replaces the numbers of own parameters in the rank's model by those in fsdp. Call it once, when the units are made.
+ */
+void tess_engine_number_params(tess_engine *engine);
+/* Returns the number in fsdp of parameter `index` of the whole model; -1: another stage owns it. */
 int tess_engine_own_param(const tess_engine *engine, int index);
 /* Returns the parameter of the rank's model that has this number in fsdp. */
 const tess_param *tess_engine_param(const tess_engine *engine, int number);
