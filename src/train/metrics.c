@@ -273,31 +273,56 @@ tess_status tess_metrics_pools(tess_metrics *metrics, int64_t step, const tess_p
     return write_line(metrics);
 }
 
+/* A number of a step: its key in metrics.jsonl, and its tag in TensorBoard. NULL: the number is not there. */
+typedef struct step_number {
+    const char *key, *tag;
+    double value;
+    bool is_unknown;
+} step_number;
+
+enum { EXACT = 9, NUMBERS = EXACT + 5 }; /* the first ones depend on configuration and data alone, not on time */
+
+/* The table of a step's numbers. The tags are those of torchtitan where it has them. */
+static void list_numbers(const tess_step_report *r, step_number list[NUMBERS])
+{
+    const bool dense = r->load.max_over_mean <= 0, early = !isfinite(r->zloss) || !isfinite(r->zgrad);
+    const step_number all[NUMBERS] = {{"loss", "loss_metrics/global_avg_loss", r->loss, false},
+                                      {"grad_norm", "grad_norm", r->grad_norm, false},
+                                      {"lr", "lr", r->lr, false},
+                                      {"expert_load", "expert_load", r->load.max_over_mean, dense},
+                                      {"idle_experts", "idle_experts", (double)r->load.n_idle, dense},
+                                      {"aux_loss", "loss_metrics/aux_loss", r->load.aux_loss, dense},
+                                      {"zloss", NULL, r->zloss, early},
+                                      {"zgrad", NULL, r->zgrad, early},
+                                      {"loss_scale", NULL, r->loss_scale, r->loss_scale == 1},
+                                      {"tps", "throughput(tps)", r->tps, false},
+                                      {"tflops", "tflops", r->tflops, false},
+                                      {"mfu", NULL, r->mfu, false},
+                                      {NULL, "mfu(%)", 100 * r->mfu, false},
+                                      {NULL, "memory/total_peak(GiB)", (double)r->total_peak_bytes / 0x1p30, false}};
+    memcpy(list, all, sizeof(all));
+}
+
+static tess_status put_numbers(tess_buffer *line, const step_number *list, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (list[i].key != NULL && !list[i].is_unknown)
+            TESS_TRY(put_number(line, list[i].key, list[i].value));
+    return TESS_OK;
+}
+
 static tess_status write_step(tess_metrics *metrics, const tess_step_report *report)
 {
     tess_buffer *line = &metrics->line;
+    step_number list[NUMBERS];
+    list_numbers(report, list);
     line->size = 0;
     TESS_TRY(tess_buffer_printf(line, "{\"step\": %lld", (long long)report->step));
-    TESS_TRY(put_number(line, "loss", report->loss));
-    TESS_TRY(put_number(line, "grad_norm", report->grad_norm));
-    TESS_TRY(put_number(line, "lr", report->lr));
-    if (report->load.max_over_mean > 0) {
-        TESS_TRY(put_number(line, "expert_load", report->load.max_over_mean));
-        TESS_TRY(put_number(line, "idle_experts", (double)report->load.n_idle));
-        TESS_TRY(put_number(line, "aux_loss", report->load.aux_loss));
-    }
-    if (isfinite(report->zloss) && isfinite(report->zgrad)) { /* else not known yet */
-        TESS_TRY(put_number(line, "zloss", report->zloss));
-        TESS_TRY(put_number(line, "zgrad", report->zgrad));
-    }
-    if (report->loss_scale != 1)
-        TESS_TRY(put_number(line, "loss_scale", report->loss_scale));
+    TESS_TRY(put_numbers(line, list, EXACT));
     if (report->skipped)
         TESS_TRY(tess_buffer_printf(line, ", \"skipped\": true"));
     TESS_TRY(tess_buffer_printf(line, ", \"n_tokens\": %lld", (long long)report->n_tokens));
-    TESS_TRY(put_number(line, "tps", report->tps));
-    TESS_TRY(put_number(line, "tflops", report->tflops));
-    TESS_TRY(put_number(line, "mfu", report->mfu));
+    TESS_TRY(put_numbers(line, list + EXACT, NUMBERS - EXACT));
     tess_pool_numbers peak = {.name = "peak_bytes"};
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
         peak.bytes[pool] = (int64_t)report->peak_bytes[pool];
@@ -309,23 +334,11 @@ static tess_status write_step(tess_metrics *metrics, const tess_step_report *rep
 
 static tess_status board_step(tess_metrics *metrics, const tess_step_report *report)
 {
-    const struct {
-        const char *tag;
-        double value;
-    } scalars[] = {{"loss_metrics/global_avg_loss", report->loss},
-                   {"grad_norm", report->grad_norm},
-                   {"lr", report->lr},
-                   {"throughput(tps)", report->tps},
-                   {"tflops", report->tflops},
-                   {"mfu(%)", 100 * report->mfu},
-                   {"memory/total_peak(GiB)", (double)report->total_peak_bytes / 0x1p30}};
-    for (size_t i = 0; i < sizeof(scalars) / sizeof(scalars[0]); i++)
-        TESS_TRY(tess_tensorboard_scalar(metrics->board, scalars[i].tag, report->step, (float)scalars[i].value));
-    const tess_metric load[] = {{"expert_load", report->load.max_over_mean},
-                                {"idle_experts", (double)report->load.n_idle},
-                                {"loss_metrics/aux_loss", report->load.aux_loss}};
-    if (report->load.max_over_mean > 0)
-        TESS_TRY(board_metrics(metrics, report->step, load, 3));
+    step_number list[NUMBERS];
+    list_numbers(report, list);
+    for (int i = 0; i < NUMBERS; i++)
+        if (list[i].tag != NULL && !list[i].is_unknown)
+            TESS_TRY(tess_tensorboard_scalar(metrics->board, list[i].tag, report->step, (float)list[i].value));
     TESS_TRY(board_times(metrics, report));
     TESS_TRY(board_metrics(metrics, report->step, report->metrics, report->n_metrics));
     return tess_tensorboard_flush(metrics->board);

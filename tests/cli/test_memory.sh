@@ -84,5 +84,5 @@ expect "a leak is named" 0 "pool comm of this rank has grown by 29.3 KiB a step"
 expect "and what was allocated" 0 "not freed is 'an injected leak'" cat log
 expect "once" 0 1 grep -c "memory leaks" log
 expect "the pools over time" 0 "memory of all ranks in use, steps 1 to 56" "$tessera" top out --memory
-expect "no run" 2 "nothing/memory.jsonl: no such file" "$tessera" top nothing --memory
+expect "no run" 2 "nothing/memory.jsonl: No such file" "$tessera" top nothing --memory
 finish

@@ -5,6 +5,7 @@ n_jobs=${TESS_TOP_JOBS:-5}
 n_pollers=${TESS_TOP_POLLERS:-1} # on a busy machine one may not reach a hundred snapshots a second
 make_text 600 >text.txt
 make_model model.json
+sed 's/llama"/mixtral", "num_local_experts": 4, "num_experts_per_tok": 2/; s/Llama/Mixtral/' model.json >experts.json
 make_config run.yaml
 long="training.steps=1000000 validation.enable=false checkpoint.interval=1000000"
 short="training.steps=40 validation.enable=false checkpoint.enable=false"
@@ -24,7 +25,7 @@ expect "memory is text" 2 "--memory prints text: leave out --json" "$tessera" to
 expect "exit codes are told" 0 "3 no such job" "$tessera" top --help
 
 # ---- A job of two ranks, one of them stopped.
-"$tessera" train run.yaml -n 2 job.dump_folder=live $long health.disk_bytes=1e18 >live.log 2>&1 &
+"$tessera" train run.yaml -n 2 job.dump_folder=live model.config=experts.json $long health.disk_bytes=1e18 >live.log 2>&1 &
 launcher=$!
 await_steps live
 expect "the launcher names it" 0 "process $launcher, 2 ranks" "$tessera" top "$launcher" --once
@@ -32,6 +33,7 @@ expect "so does its folder" 0 "process $launcher, 2 ranks" "$tessera" top live
 stopped=$("$tessera" top "$launcher" --json | sed 's/.*"rank":1,"pid":\([0-9]*\).*/\1/')
 expect "so does a rank" 0 "tokens/s" "$tessera" top "$stopped" --once
 expect "with its host's health" 0 "; degraded: " "$tessera" top "$launcher" --once
+expect "with the loads of experts" 0 ", expert_load " "$tessera" top "$launcher" --once
 expect "rates between two looks" 0 "a step" "$tessera" top "$launcher" --once --interval 0.1
 expect "in a given width" 0 "rank state" "$tessera" top "$launcher" --once --width 60
 [ "$(widest output)" -le 60 ] && pass "which it keeps" ||

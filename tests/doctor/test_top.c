@@ -300,6 +300,35 @@ static void memory_over_time_is_a_bar_a_line(void)
     EXPECT(m.bytes[TESS_POOL_PARAMS][0] == 100 - TESS_TOP_HISTORY && m.bytes[TESS_POOL_PARAMS][m.n - 1] == 99);
 }
 
+/* Numbers of the newest step alone: no texts, no line of an evaluation, and none that was cut. */
+static void the_newest_metrics_are_on_the_page(void)
+{
+    static const char lines[] =
+        "{\"step\": 7, \"loss\": 9, \"expert_load\": 9}\n"
+        "{\"step\": 8, \"loss\": null, \"expert_load\": 1.25, \"idle_experts\": 2, \"a\\u0007\": 1, "
+        "\"skipped\": true, \"time_s\": {\"total\": 1}}\n"
+        "{\"step\": 8, \"validation_loss\": 2}\n[3]\n{\"step\": 9, \"loss\": 1";
+    tess_top_rank ranks[WORLD];
+    tess_buffer page = {.mem = test_mem()};
+    tess_top_snapshot *s = stuck_job(ranks);
+    s->metrics = tess_top_metrics_of(lines, sizeof(lines) - 1);
+    EXPECT_INT(draw(s, 0, 0, &page), WORLD);
+    EXPECT_CONTAINS(page.data, "\nmetrics: step 8, expert_load 1.25, idle_experts 2\n");
+    EXPECT_INT(draw(s, 160, 10, &page), WORLD);
+    EXPECT_CONTAINS(page.data, "expert_load");
+    EXPECT_INT(draw(s, 160, 9, &page), WORLD); /* the ranks need its line */
+    EXPECT(strstr(page.data, "expert_load") == NULL);
+    tess_buffer_free(&page);
+    EXPECT_OK(tess_top_put(s, NULL, TESS_FORM_JSON, &page));
+    EXPECT_CONTAINS(page.data, "\"metrics\":{\"step\":8,\"expert_load\":1.25,\"idle_experts\":2},\"ranks\"");
+    tess_buffer_free(&page);
+    EXPECT_OK(tess_top_put(s, NULL, TESS_FORM_METRICS, &page));
+    EXPECT_CONTAINS(page.data, "# TYPE tessera_metrics_expert_load gauge\ntessera_metrics_expert_load 1.25\n");
+    tess_buffer_free(&page);
+    json_decref(s->metrics);
+    EXPECT(tess_top_metrics_of("[1]\n", 4) == NULL);
+}
+
 /* Rank 2 was stopped in a wait for rank 1, which has come since and waits for rank 2 as all others do through it. */
 static void a_stopped_rank_is_the_culprit_of_a_circle(void)
 {
@@ -323,6 +352,7 @@ static const test_case cases[] = {
     CASE(the_page_says_who_and_why),
     CASE(places_are_on_the_page),
     CASE(the_newest_report_is_on_the_page),
+    CASE(the_newest_metrics_are_on_the_page),
     CASE(the_end_is_told),
     CASE(a_page_fits_any_terminal),
     CASE(any_bytes_are_drawn),

@@ -1,8 +1,8 @@
-/* Any bytes as memory.jsonl: bars of its numbers, or none. */
+/* Any bytes as memory.jsonl: bars of its numbers, or none. As metrics.jsonl: numbers, or none. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "doctor/top/top_memory.h"
+#include "doctor/top/top_impl.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -16,5 +16,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (strlen(text) != 3 * (size_t)memory.n)
             abort();
     }
+    json_decref(tess_top_metrics_of((const char *)data, size));
     return 0;
 }

@@ -342,6 +342,19 @@ static void draw_legend(pen *p)
     end_line(p);
 }
 
+/* Draws the numbers of the newest step, as metrics.jsonl names them. */
+static void draw_metrics(pen *p)
+{
+    const char *key, *separator = "";
+    json_t *value;
+    put(p, TESS_TOP_DIM, "metrics: ");
+    json_object_foreach (p->now->metrics, key, value) {
+        put(p, TESS_TOP_PLAIN, "%s%s %.6g", separator, key, json_number_value(value));
+        separator = ", ";
+    }
+    end_line(p);
+}
+
 static int count_pools(const tess_top_memory *m)
 {
     int n = 0;
@@ -379,18 +392,21 @@ int tess_top_draw(const tess_top_snapshot *now, const tess_top_snapshot *before,
     int rest = now->world;
     int head = draw_head(&p, size->height) + 1;
     bool legend = l.shown[N_COLUMNS - 1] && (size->height == 0 || size->height > head + 2);
-    int pools = count_pools(&now->memory);
+    const int pools = count_pools(&now->memory);
+    int below = pools + (now->metrics != NULL);
     if (size->height > 0) {
         rest = size->height - head - legend;
-        pools = rest - pools >= now->world ? pools : 0; /* pools are left out unless all ranks fit */
-        rest -= pools;
+        below = rest - below >= now->world ? below : 0; /* these lines are left out unless all ranks fit */
+        rest -= below;
     }
     draw_titles(&p, &l);
     for (int r = size->first_rank; r < now->world && r < size->first_rank + rest; r++)
         draw_rank(&p, r, &l);
     if (legend)
         draw_legend(&p);
-    if (pools > 0)
+    if (below > pools)
+        draw_metrics(&p);
+    if (below > 0 && pools > 0)
         draw_memory(&p);
     return rest > 0 ? rest : 0;
 }

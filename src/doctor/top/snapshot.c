@@ -74,6 +74,21 @@ static tess_status make_room(tess_mem *mem, tess_top_snapshot *s)
     return TESS_OK;
 }
 
+/* Reads what the run writes to its folder. A file that is not there yet says nothing. */
+static void take_files(const tess_live_job *live, tess_top_snapshot *s)
+{
+    char folder[JOB_FOLDER_BYTES];
+    tess_top_lines lines;
+    if (!tess_top_folder(live, folder))
+        return;
+    if (tess_top_lines_read(folder, "alerts.jsonl", &lines) == TESS_OK)
+        tess_top_health_of(lines.text, lines.n, live->pid, s->health, sizeof(s->health));
+    if (tess_top_lines_read(folder, "metrics.jsonl", &lines) == TESS_OK)
+        s->metrics = tess_top_metrics_of(lines.text, lines.n);
+    tess_top_memory_read(folder, &s->memory);
+    tess_error_clear();
+}
+
 tess_status tess_top_snapshot_take(tess_mem *mem, const tess_live_job *live, tess_top_snapshot **out)
 {
     TESS_AUTO(tess_top_snapshot_destroy) tess_top_snapshot *s = NULL;
@@ -90,10 +105,7 @@ tess_status tess_top_snapshot_take(tess_mem *mem, const tess_live_job *live, tes
     tess_live_places(live, &s->places);
     s->cause = find_cause(live);
     take_notice(live, s);
-    tess_top_health(live, s->health, sizeof(s->health));
-    char folder[JOB_FOLDER_BYTES];
-    if (tess_top_folder(live, folder) && tess_top_memory_read(folder, &s->memory) != TESS_OK)
-        tess_error_clear(); /* the file has no line yet */
+    take_files(live, s);
     *out = TESS_GIVE(s);
     return TESS_OK;
 }
@@ -103,6 +115,7 @@ void tess_top_snapshot_destroy(tess_top_snapshot **snapshot)
     tess_top_snapshot *s = *snapshot;
     if (s == NULL)
         return;
+    json_decref(s->metrics);
     tess_mem_free(s->mem, s->ranks);
     tess_mem_free(s->mem, s->waits);
     tess_mem_free(s->mem, s);

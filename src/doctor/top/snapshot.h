@@ -4,6 +4,8 @@
 #ifndef TESS_DOCTOR_TOP_SNAPSHOT_H
 #define TESS_DOCTOR_TOP_SNAPSHOT_H
 
+#include <jansson.h>
+
 #include "doctor/top/top_memory.h"
 #include "diagnosis/missed.h"
 #include "job/find.h"
@@ -29,6 +31,7 @@ typedef struct tess_top_snapshot {
     tess_notice reported;   /* newest report on the job; text "": none */
     double reported_age_s;  /* time since that report was first made */
     tess_top_memory memory; /* n 0: not known */
+    json_t *metrics;        /* numbers of the newest step in metrics.jsonl; NULL: not known */
     tess_places places;
     tess_top_rank *ranks; /* (world) */
     tess_wait *waits;     /* (world) scratch of tess_top_sum; in one block with `missed` and the sets */

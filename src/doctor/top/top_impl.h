@@ -2,6 +2,8 @@
 #ifndef TESS_DOCTOR_TOP_TOP_IMPL_H
 #define TESS_DOCTOR_TOP_TOP_IMPL_H
 
+#include <jansson.h>
+
 #include "doctor/top/snapshot.h"
 
 /* ---- top_numbers.c: rates, shares of the step, and the rank that others wait for, from one snapshot or two. Pure
@@ -48,15 +50,23 @@ const char *tess_top_why(const tess_top_rank *rank, char *text, size_t size);
 /* Says how the job ended, or what it has lost so far; "" if all is well. */
 const char *tess_top_ending(const tess_top_snapshot *snapshot, char *text, size_t size);
 
+/* ---- top_lines.c: the newest lines of files in the run's folder ---- */
+typedef struct tess_top_lines {
+    size_t n;
+    char text[1 << 16]; /* (n) the end of the file: more than the lines that are shown */
+} tess_top_lines;
+
 /* Finds the folder of a job that keeps its traces in the subfolder "trace". Returns false if it keeps none. */
 bool tess_top_folder(const tess_live_job *live, char folder[JOB_FOLDER_BYTES]);
+/* Reads the end of a file. Errors as tess_os_map. `lines` is empty then. */
+tess_status tess_top_lines_read(const char *folder, const char *name, tess_top_lines *lines);
+/* Takes the last line off text[0..*n) and returns it (a new reference). Skips what is not JSON. NULL: none is left. */
+json_t *tess_top_last_line(const char *text, size_t *n);
+/* Returns the numbers of the newest step in lines of metrics.jsonl (a new reference); NULL: there is none. */
+json_t *tess_top_metrics_of(const char *text, size_t n);
 
-/* ---- top_health.c: what is wrong with a live job's host, as the job's monitor wrote it into the job's folder ---- */
-/* Writes "degraded: 2.1 GiB are free ...", as clean text; "" if all is well, or if there is no monitor. Returns
- * text. */
-const char *tess_top_health(const tess_live_job *live, char *text, size_t size);
-
-/* Does the same with lines of alerts.jsonl: takes the newest health alert of the job whose launcher is `pid`. */
+/* Finds in lines of alerts.jsonl what is wrong with the host of the job whose launcher is `pid`. Takes the newest
+ * health alert. Writes "degraded: 2.1 GiB are free ...", as clean text; "" if all is well. Returns text. */
 const char *tess_top_health_of(const char *lines, size_t n, int pid, char *text, size_t size);
 
 #endif

@@ -104,13 +104,13 @@ static json_t *describe_job(const tess_top_snapshot *s, const tess_top_snapshot 
     json_t *ranks = json_array();
     for (int r = 0; r < s->world; r++)
         json_array_append_new(ranks, describe_rank(s, r));
-    return json_pack("{s:i, s:i, s:o*, s:b, s:o*, s:o*, s:o, s:i, s:i, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "version",
-                     JSON_VERSION, "pid", s->pid, "command", clean(s->command), "running", (int)s->running, "health",
-                     clean(s->health), "ending", clean(tess_top_ending(s, ending, sizeof(ending))), "age_s",
+    return json_pack("{s:i, s:i, s:o*, s:b, s:o*, s:o*, s:o, s:i, s:i, s:I, s:o, s:o, s:o, s:o, s:o, s:O*, s:o}",
+                     "version", JSON_VERSION, "pid", s->pid, "command", clean(s->command), "running", (int)s->running,
+                     "health", clean(s->health), "ending", clean(tess_top_ending(s, ending, sizeof(ending))), "age_s",
                      tess_json_number(s->age_s), "world", s->world, "hosts", s->n_hosts, "steps", (json_int_t)t.step,
                      "loss", tess_json_number(t.loss), "step_s", tess_json_number(t.step_s), "tokens_per_s",
                      tess_json_number(t.tokens_per_s), "waited_for", describe_culprits(s, &t), "told",
-                     describe_reported(s), "ranks", ranks);
+                     describe_reported(s), "metrics", s->metrics, "ranks", ranks);
 }
 
 tess_status tess_top_put(const tess_top_snapshot *now, const tess_top_snapshot *before, tess_form_style style,

@@ -3,53 +3,34 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/os/os.h"
 #include "base/text/json.h"
 #include "base/text/text.h"
+#include "doctor/top/top_impl.h"
 
-enum { MOST_BYTES = 1 << 16 }; /* bytes read from the end of the file: more than the lines that are shown */
-
-static bool read_line(const char *line, size_t n, int64_t *step, double bytes[TESS_POOL_COUNT])
+/* Sets number `i` of the history. Returns false if the line has another form. */
+static bool read_line(const json_t *line, int i, tess_top_memory *m)
 {
-    json_t *object, *in_use;
-    if (tess_json_parse(line, n, "memory", false, &object) != TESS_OK)
+    const json_t *in_use = json_object_get(line, "in_use");
+    if (tess_json_get_int(line, "step", "memory", &m->step[i]) != TESS_OK || !json_is_object(in_use))
         return false;
-    bool fits = tess_json_get_int(object, "step", "memory", step) == TESS_OK &&
-                json_is_object(in_use = json_object_get(object, "in_use"));
-    for (int pool = 0; fits && pool < TESS_POOL_COUNT; pool++)
-        bytes[pool] = json_number_value(json_object_get(in_use, tess_pool_name((tess_pool)pool)));
-    json_decref(object);
-    return fits;
-}
-
-static void push(tess_top_memory *m, int64_t step, const double bytes[TESS_POOL_COUNT])
-{
-    bool full = m->n == TESS_TOP_HISTORY;
-    for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
-        double *values = m->bytes[pool];
-        if (full)
-            memmove(values, values + 1, (TESS_TOP_HISTORY - 1) * sizeof(*values));
-        values[full ? m->n - 1 : m->n] = fmax(bytes[pool], 0);
-    }
-    m->n += !full;
-    if (full)
-        memmove(m->step, m->step + 1, (TESS_TOP_HISTORY - 1) * sizeof(*m->step));
-    m->step[m->n - 1] = step;
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
+        m->bytes[pool][i] = fmax(json_number_value(json_object_get(in_use, tess_pool_name((tess_pool)pool))), 0);
+    return true;
 }
 
 void tess_top_memory_of(const char *text, size_t n, tess_top_memory *m)
 {
+    int first = TESS_TOP_HISTORY;
+    json_t *line;
     *m = (tess_top_memory){0};
-    while (n > 0) {
-        const char *newline = memchr(text, '\n', n);
-        size_t length = newline != NULL ? (size_t)(newline - text) : n, taken = length + (newline != NULL);
-        double bytes[TESS_POOL_COUNT];
-        int64_t step;
-        if (read_line(text, length, &step, bytes))
-            push(m, step, bytes);
-        text += taken;
-        n -= taken;
+    while (first > 0 && (line = tess_top_last_line(text, &n)) != NULL) {
+        first -= read_line(line, first - 1, m);
+        json_decref(line);
     }
+    m->n = TESS_TOP_HISTORY - first;
+    memmove(m->step, m->step + first, (size_t)m->n * sizeof(*m->step));
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
+        memmove(m->bytes[pool], m->bytes[pool] + first, (size_t)m->n * sizeof(**m->bytes));
     tess_error_clear();
 }
 
@@ -69,14 +50,9 @@ const char *tess_top_spark(const double *values, int n, char *text)
 
 tess_status tess_top_memory_read(const char *folder, tess_top_memory *m)
 {
-    char path[1024];
-    tess_mapping file;
-    TESS_TRY(tess_os_join(path, sizeof(path), folder, "memory.jsonl"));
-    TESS_CHECK(tess_os_is_file(path), TESS_E_NOT_FOUND, "%s: no such file: no run has written its memory there", path);
-    TESS_TRY(tess_os_map(path, &file));
-    size_t skip = file.size > MOST_BYTES ? file.size - MOST_BYTES : 0;
-    tess_top_memory_of((const char *)file.data + skip, file.size - skip, m);
-    tess_os_unmap(&file);
+    tess_top_lines lines;
+    TESS_TRY(tess_top_lines_read(folder, "memory.jsonl", &lines));
+    tess_top_memory_of(lines.text, lines.n, m);
     return TESS_OK;
 }
 
