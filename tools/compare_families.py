@@ -31,6 +31,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 from torch.overrides import TorchFunctionMode
 from transformers.convert_slow_tokenizer import bytes_to_unicode
+from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
 LENGTH, N_NEW, END = 45, 20, 256  # predicted tokens of the text, tokens to generate, id of the only special token
 RATE = 65536.0  # weights are lost in the rounding of rate * gradient
@@ -160,6 +161,7 @@ FAMILIES = {
     "gpt_oss": ("GptOss", {"num_local_experts": 6, "num_experts_per_tok": 2, "head_dim": 12, "sliding_window": 6},
                 {"plain": rope("default"), "yarn": rope("yarn", factor=4.0, original_max_position_embeddings=16, truncate=False,
                                                         beta_fast=32.0, beta_slow=1.0),
+                 "mxfp4": dict(rope("default"), hidden_size=64, intermediate_size=32, mxfp4=True),
                  "no biases": dict(rope("default"), attention_bias=False), "clamped": dict(rope("default"), swiglu_limit=0.7),
                  "odd": dict(ODD, **rope("default"))}),
     "deepseek_v2": ("DeepseekV2", dict(MLA, topk_method="greedy"),
@@ -249,6 +251,36 @@ def create(family, own):
     return model
 
 
+def pack(model):
+    """Gives experts weights that MXFP4 has. Returns them as files of gpt-oss have them."""
+    generator, packed = torch.Generator().manual_seed(11), {}
+    for name, p in model.named_parameters():
+        if re.search("experts.(gate_up|down)_proj$", name):
+            n, columns, rows = p.shape
+            blocks = torch.randint(256, (n, rows, columns // 32, 16), generator=generator, dtype=torch.uint8)
+            scales = torch.randint(122, 126, (n, rows, columns // 32), generator=generator, dtype=torch.uint8)
+            p.data = convert_moe_packed_tensors(blocks, scales, dtype=torch.float32)
+            packed.update({name + "_blocks": blocks, name + "_scales": scales})
+    return packed
+
+
+def save_packed(folder, packed):
+    """Replaces weights by packed ones, in two shards that part blocks from scales."""
+    tensors = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    shards = {"model-00001-of-00002.safetensors": {name: x for name, x in tensors.items() if name + "_blocks" not in packed},
+              "model-00002-of-00002.safetensors": {}}
+    for name, x in packed.items():
+        shards[f"model-0000{1 + name.endswith('_scales')}-of-00002.safetensors"][name] = x
+    for file, x in shards.items():
+        save_file(x, folder / file, {"format": "pt"})
+    weights = {name: file for file, x in shards.items() for name in x}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": weights}))
+    config = json.loads((folder / "config.json").read_text())
+    config["quantization_config"] = {"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]}
+    (folder / "config.json").write_text(json.dumps(config))
+
+
 def save(model, folder, v4):
     model.save_pretrained(folder)
     end = "<|end|>"
@@ -296,8 +328,8 @@ def run(model, ids):
     return logprob.detach().numpy(), grads.float()
 
 
-def gradients(model, folder):
-    """The gradients under the names and in the shapes of files."""
+def stored(model, folder):
+    """The tensors of a model, or of its gradients, under the names and in the shapes of files."""
     model.save_pretrained(folder)
     return text_names(load_file(folder / "model.safetensors"))
 
@@ -435,13 +467,13 @@ def compare_float32(row, folder, work, model, ids, text, limits):
     wide = copy.deepcopy(model).double()
     with rotary_in_float32(wide), Float64():
         logprob, grads = run(wide, ids)
-    grads = gradients(grads, work / "gradients")
+    grads = stored(grads, work / "gradients")
     lines = score(folder, text, "float32", limits[0])
     row.expect("ids", float([line["token"] for line in lines] != ids[1:].tolist()), 0)
     row.expect("logprob", apart([line["logprob"] for line in lines], logprob, largest), 2e-5)
     loss, stepped = train(folder, text, work / "step", RATE, "float32", limits[1])
     row.expect("loss", abs(loss + logprob.mean()) / -logprob.mean(), 2e-5)
-    before = text_names(load_file(folder / "model.safetensors"))
+    before = stored(model, work / "weights")
     ours = step_gradients(before, load_file(stepped / "model.safetensors"))
     value, name = worst(ours, grads, largest)
     row.expect("grads", value, 1e-4, name)
@@ -458,7 +490,7 @@ def compare_bf16(row, folder, work, model, ids, text, limits, exact):
                "log-probabilities")
     _, stepped = train(folder, text, work / "step16", RATE, "bfloat16", limits[1])
     ours = by_kind(step_gradients(before, load_file(stepped / "model.safetensors")))
-    grads, their_grads = by_kind(grads), by_kind(gradients(their_grads, work / "gradients16"))
+    grads, their_grads = by_kind(grads), by_kind(stored(their_grads, work / "gradients16"))
     allowed = 3 * worst(their_grads, grads, norm)[0] + 0.1
     value, name = worst(ours, grads, norm)
     row.expect("bf16", value, allowed, name)
@@ -484,6 +516,22 @@ def compare_saved(row, folder, work, model, ids, text, limits):
     row.expect("saved", apart(run(opened.eval(), ids)[0], run(model, ids)[0], largest), 1e-6, "log-probabilities")
 
 
+def compare_converted(row, folder, work, model):
+    """The converted model has the weights that transformers makes of blocks and scales, in every bit."""
+    tessera("convert", folder, work / "converted", "--to", "hf")
+    ours, theirs = load_file(work / "converted" / "model.safetensors"), stored(model, work / "weights")
+    wrong = [name for name in theirs if name not in ours or not torch.equal(ours[name].float(), theirs[name])]
+    config = json.loads((work / "converted" / "config.json").read_text())
+    row.expect("saved", float(len(wrong) + len(ours) - len(theirs) + ("quantization_config" in config)), 0, str(wrong))
+    # Every code with every scale but 255, which is NaN: a row for each scale
+    blocks = torch.arange(256, dtype=torch.uint8).reshape(1, 1, 16, 16).repeat(1, 255, 1, 1)
+    scales = torch.arange(255, dtype=torch.uint8).reshape(1, 255, 1).repeat(1, 1, 16)
+    save_file({"x_blocks": blocks, "x_scales": scales}, work / "codes.safetensors")
+    tessera("convert", work / "codes.safetensors", work / "wide.safetensors")
+    ours, theirs = load_file(work / "wide.safetensors")["x"], convert_moe_packed_tensors(blocks, scales, dtype=torch.bfloat16)
+    row.expect("saved", float(not torch.equal(ours.view(torch.int16), theirs.view(torch.int16))), 0, "codes of MXFP4")
+
+
 def open_heads(row, family, own, work):
     """Evaluation opens a classifier, and then says that its outputs are no probabilities."""
     opened, all_heads = 0, 0
@@ -505,12 +553,15 @@ def compare(family, variant, own, work):
     expected = REFUSED.get(row.name, REFUSED.get(family))
     own = dict(own)
     v4, length, drop = own.pop("v4", False), own.pop("max_length", 0), own.pop("drop", None)
-    renamed = own.pop("new", False)
+    renamed, widened = own.pop("new", False), own.pop("mxfp4", False)
     limits = (["--max-length", length], [f"model.max_length={length}"]) if length else ([], [])
     torch.manual_seed(0)
     model = create(family, own)
     folder, text = work / "model", work / "text.txt"
+    packed = pack(model) if widened else {}
     save(model, folder, v4)
+    if packed:
+        save_packed(folder, packed)
     if renamed:
         new_names(folder)
     if drop:
@@ -524,6 +575,8 @@ def compare(family, variant, own, work):
         if not length:  # transformers scales by the text so far, we by the limit
             compare_greedy(row, folder, model, ids, limits)
         compare_saved(row, folder, work, model, ids, text, limits)
+        if packed:
+            compare_converted(row, folder, work, model)
         compare_bf16(row, folder, work, model, ids, text, limits, exact)
         if variant == next(iter(FAMILIES[family][2])):
             open_heads(row, family, own, work)

@@ -24,10 +24,12 @@ static tess_status refuse_unsupported(const json_t *json, const char *what, cons
     }
     const json_t *quantized = json_object_get(json, "quantization_config");
     const char *method = json_string_value(json_object_get(quantized, "quant_method"));
-    TESS_CHECK(
-        quantized == NULL || json_is_null(quantized), TESS_E_UNSUPPORTED,
-        "%s: quantization_config is set (%s): quantized weights are not supported; use the model's unquantized version",
-        what, method != NULL ? method : "no quant_method");
+    const bool joined = row->mixture != NULL && row->mixture->gate_up != NULL; /* ckpt/safetensors widens MXFP4 */
+    TESS_CHECK(quantized == NULL || json_is_null(quantized) ||
+                   (joined && method != NULL && strcmp(method, "mxfp4") == 0),
+               TESS_E_UNSUPPORTED, "%s: quantization_config is set (%s): %s; use the model's unquantized version", what,
+               method != NULL ? method : "no quant_method",
+               joined ? "supported: mxfp4" : "quantized weights are not supported");
     return TESS_OK;
 }
 

@@ -628,6 +628,58 @@ static void bad_indexes_are_refused(void)
     }
 }
 
+/* Puts (2, 3, 1, 16) blocks and their scales in two shards. `shape` is that of the scales. */
+static tess_status open_mxfp4(const uint8_t blocks[96], const char *scales_name, const char *shape,
+                              const uint8_t scales[6], tess_catalog **c)
+{
+    char json[256], index[256];
+    put_blob("m-1.safetensors", "{\"w_blocks\":{\"dtype\":\"U8\",\"shape\":[2,3,1,16],\"data_offsets\":[0,96]}}",
+             blocks, 96);
+    sprintf(json, "{\"%s\":{\"dtype\":\"U8\",\"shape\":%s,\"data_offsets\":[0,6]}}", scales_name, shape);
+    put_blob("m-2.safetensors", json, scales, 6);
+    sprintf(index, "{\"weight_map\":{\"w_blocks\":\"m-1.safetensors\",\"%s\":\"m-2.safetensors\"}}", scales_name);
+    put_text("model.safetensors.index.json", index);
+    return open_folder(test_folder(), c);
+}
+
+static void blocks_of_mxfp4_are_widened_and_transposed(void)
+{
+    static const float magnitudes[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+    uint8_t blocks[96], scales[6] = {127, 0, 130, 252, 1, 120};
+    float got[30 * 2];
+    tess_catalog *c;
+    for (int i = 0; i < 96; i++)
+        blocks[i] = (uint8_t)(i * 37 + 11);
+    EXPECT_OK(open_mxfp4(blocks, "w_scales", "[2,3,1]", scales, &c));
+    const tess_catalog_tensor *t = tess_catalog_find(c, "w");
+    EXPECT(c->n_tensors == 1 && t != NULL);
+    EXPECT_TEXT(t->dtype, "BF16");
+    EXPECT(t->n_dims == 3 && t->dim[0] == 2 && t->dim[1] == 32 && t->dim[2] == 3);
+    EXPECT_OK(tess_catalog_verify(c, NULL));
+    const tess_box box = {.begin = {0, 1, 1}, .size = {2, 15, 2}}; /* parts of both matrices */
+    EXPECT_OK(tess_catalog_read_floats(c, t, &box, got));
+    for (int e = 0; e < 2; e++)
+        for (int i = 0; i < 15; i++)
+            for (int r = 0; r < 2; r++) {
+                const int block = e * 3 + r + 1, at = i + 1;
+                const int code = blocks[16 * block + at / 2] >> (at % 2 ? 4 : 0) & 15;
+                const double expected = ldexp(code < 8 ? magnitudes[code] : -magnitudes[code - 8], scales[block] - 127);
+                EXPECT(got[(e * 15 + i) * 2 + r] == expected);
+            }
+    tess_catalog_destroy(&c);
+
+    scales[4] = 255;
+    EXPECT_OK(open_mxfp4(blocks, "w_scales", "[2,3,1]", scales, &c));
+    EXPECT_FAILS(read_rows(c, "w", 1, 1, (float[96]){0}), TESS_E_FORMAT,
+                 "matrix 1: the scale of block 0 of output 1 is 255");
+    EXPECT_FAILS(tess_catalog_verify(c, NULL), TESS_E_FORMAT, "tensor 'w'");
+    EXPECT_OK(read_rows(c, "w", 0, 1, (float[96]){0}));
+    tess_catalog_destroy(&c);
+    EXPECT_FAILS(open_mxfp4(blocks, "w_scales", "[3,2,1]", scales, &c), TESS_E_FORMAT, "'w_scales' has [3, 2, 1]");
+    EXPECT_FAILS(open_mxfp4(blocks, "v_scales", "[2,3,1]", scales, &c), TESS_E_FORMAT, "there is no tensor 'w_scales'");
+    EXPECT_FAILS(open_mxfp4(blocks, "w_scales", "[6]", scales, &c), TESS_E_FORMAT, "there is no tensor 'w_scales'");
+}
+
 static const test_case cases[] = {
     CASE(a_valid_file_is_read),
     CASE(empty_shapes_and_zero_sizes_are_legal),
@@ -648,5 +700,6 @@ static const test_case cases[] = {
     CASE(a_folder_without_weights_says_what_is_missing),
     CASE(sharded_models_are_read_by_their_index),
     CASE(bad_indexes_are_refused),
+    CASE(blocks_of_mxfp4_are_widened_and_transposed),
 };
 TEST_MAIN(cases)

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ckpt/safetensors/safetensors.h"
+#include "ckpt/safetensors/safetensors_impl.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -17,6 +17,23 @@ static void read_tensor(const tess_st_tensor *tensor, const uint8_t *data)
                        (int64_t)tensor->bytes / tess_st_dtype_bytes(tensor->dtype_text), values);
 }
 
+/* Joins blocks and scales of MXFP4 in a catalog. */
+static void join(tess_mem *mem, const tess_st_header *header, size_t size)
+{
+    TESS_AUTO(tess_catalog_destroy) tess_catalog *catalog = NULL;
+    tess_st_halves halves = {.scope = {.mem = mem}};
+    int file;
+    if (tess_catalog_create(mem, "safetensors", "fuzz", &catalog) != TESS_OK ||
+        tess_catalog_add_file(catalog, "fuzz", size, &file) != TESS_OK)
+        abort();
+    for (int i = 0; i < header->n_tensors; i++)
+        if (tess_st_is_half(&header->tensors[i]) && tess_st_add_half(&halves, &header->tensors[i], file) != TESS_OK)
+            abort();
+    if (tess_st_join_halves(&halves, catalog) == TESS_OK)
+        (void)tess_catalog_finish(catalog);
+    tess_scope_end(&halves.scope);
+}
+
 static void open_bytes(const uint8_t *data, size_t size)
 {
     tess_mem *mem;
@@ -27,6 +44,7 @@ static void open_bytes(const uint8_t *data, size_t size)
         for (int i = 0; i < header.n_tensors; i++)
             read_tensor(&header.tensors[i], data);
         (void)tess_st_metadata(&header, "format");
+        join(mem, &header, size);
         tess_st_header_free(&header);
     } else if (tess_error_message()[0] == '\0') {
         abort();

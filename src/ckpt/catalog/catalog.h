@@ -13,7 +13,15 @@
 
 enum { TESS_CATALOG_DIMS = TESS_MAX_DIMS };
 
-typedef enum tess_codec { TESS_CODEC_NONE, TESS_CODEC_ZSTD, TESS_CODEC_DEFLATE } tess_codec;
+typedef enum tess_codec {
+    TESS_CODEC_NONE,
+    TESS_CODEC_ZSTD,
+    TESS_CODEC_DEFLATE,
+    TESS_CODEC_MXFP4 /* one matrix of a BF16 tensor (E, C, R), stored as (R, C / 32) blocks */
+} tess_codec;
+/* The values of a block of MXFP4: E2M1, two in a byte, the first one in the low bits. They share a scale of one byte.
+ */
+enum { TESS_MXFP4_BYTES = 16, TESS_MXFP4_VALUES = 32 };
 typedef enum tess_sum_kind {
     TESS_SUM_KIND_NONE,
     TESS_SUM_KIND_XXH3,          /* checksum of the stored bytes */
@@ -32,6 +40,8 @@ typedef struct tess_catalog_piece {
     tess_box box;
     bool strided;                      /* elements are not stored row by row, but according to `stride` */
     int64_t stride[TESS_CATALOG_DIMS]; /* in elements, relative to the first unpacked byte */
+    int scales_file;                   /* MXFP4: index of the file with the scales of the blocks, in their order */
+    uint64_t scales;                   /* MXFP4: position of the first scale there */
 } tess_catalog_piece;
 
 /* A range of bytes in a file with one checksum. If a piece without its own checksum is inside the range, the whole

@@ -31,6 +31,10 @@ tess_status tess_catalog_read_piece(const tess_catalog *catalog, int piece, cons
 
 /* ---- unpack.c: unpacks to exactly `size` bytes. TESS_E_FORMAT: the data has another size, or is damaged ---- */
 tess_status tess_unpack(tess_codec codec, const void *packed, size_t packed_size, void *data, size_t size);
+/* Unpacks (rows, n) blocks of MXFP4 with their scales to (32 n, rows) values of bfloat16. TESS_E_FORMAT: a scale is
+ * NaN.
+ */
+tess_status tess_unpack_mxfp4(const uint8_t *blocks, const uint8_t *scales, int64_t rows, int64_t n, void *data);
 
 /* ---- piece.c: reads the stored bytes of one piece ---- */
 /* The destination of bytes [begin, end) of a piece. begin == end: nothing is wanted. */

@@ -206,6 +206,27 @@ static tess_status unpack(const tess_catalog_piece *piece, const uint8_t *packed
     return TESS_OK;
 }
 
+/* Reads n bytes of a file that are no piece of their own. */
+static tess_status read_bytes(const tess_catalog *c, int file, uint64_t offset, uint64_t n, uint8_t *dst)
+{
+    const tess_piece_sink sink = {.end = n, .dst = dst};
+    const tess_catalog_piece bytes = {.offset = offset, .stored = n, .bytes = n};
+    fetch f = {.catalog = c, .piece = &bytes, .sink = &sink};
+    return run(&f, file, false);
+}
+
+static tess_status unpack_mxfp4(const tess_catalog *c, const tess_catalog_piece *p, const uint8_t *packed,
+                                uint8_t *data)
+{
+    TESS_AUTO(tess_mem_drop) uint8_t *scales = NULL;
+    const uint64_t n = p->stored / TESS_MXFP4_BYTES;
+    TESS_TRY(TESS_NEW(c->mem, n, "scales", &scales));
+    TESS_TRY(read_bytes(c, p->scales_file, p->scales, n, scales));
+    TESS_TRY_CTX(tess_unpack_mxfp4(packed, scales, p->box.size[2], p->box.size[1] / TESS_MXFP4_VALUES, data),
+                 "matrix %" PRId64, p->box.begin[0]);
+    return TESS_OK;
+}
+
 tess_status tess_piece_unpack(const tess_catalog *c, const tess_catalog_tensor *tensor, int index, bool again,
                               uint8_t **data)
 {
@@ -216,7 +237,8 @@ tess_status tess_piece_unpack(const tess_catalog *c, const tess_catalog_tensor *
     const tess_piece_sink sink = {.end = p->stored, .dst = packed};
     TESS_TRY(again ? run_piece(c, tensor, index, &sink, true, NULL) : tess_piece_fetch(c, tensor, index, &sink));
     TESS_TRY(TESS_NEW(c->mem, p->bytes, "unpacked piece", &unpacked));
-    TESS_TRY(blame(c, tensor, p, unpack(p, packed, unpacked)));
+    TESS_TRY(blame(c, tensor, p,
+                   p->codec == TESS_CODEC_MXFP4 ? unpack_mxfp4(c, p, packed, unpacked) : unpack(p, packed, unpacked)));
     *data = TESS_GIVE(unpacked);
     return TESS_OK;
 }

@@ -11,6 +11,11 @@
 
 enum { PATH_SIZE = 4096 };
 
+typedef struct opening {
+    tess_catalog *catalog;
+    tess_st_halves halves;
+} opening;
+
 static tess_status add_tensor(tess_catalog *c, const tess_st_tensor *t, int file)
 {
     int tensor;
@@ -41,27 +46,27 @@ static tess_status add_description(tess_catalog *c, const tess_st_header *header
 }
 
 /* Adds the tensors of a file. Of a shard, adds only those that the index lists. */
-static tess_status add_tensors(tess_catalog *c, const tess_st_header *header, int file, const json_t *weight_map,
+static tess_status add_tensors(opening *o, const tess_st_header *header, int file, const json_t *weight_map,
                                const char *shard)
 {
     for (int i = 0; i < header->n_tensors; i++) {
         const tess_st_tensor *t = &header->tensors[i];
         const char *listed = json_string_value(json_object_get(weight_map, t->name));
         if (weight_map == NULL || (listed != NULL && strcmp(listed, shard) == 0))
-            TESS_TRY(add_tensor(c, t, file));
+            TESS_TRY(tess_st_is_half(t) ? tess_st_add_half(&o->halves, t, file) : add_tensor(o->catalog, t, file));
     }
-    return file == 0 ? add_description(c, header) : TESS_OK;
+    return file == 0 ? add_description(o->catalog, header) : TESS_OK;
 }
 
-static tess_status add_file(tess_catalog *c, const char *path, const json_t *weight_map, const char *shard)
+static tess_status add_file(opening *o, const char *path, const json_t *weight_map, const char *shard)
 {
     int file;
     TESS_AUTO(tess_os_unmap) tess_mapping mapping = {0};
     TESS_AUTO(tess_st_header_free) tess_st_header header = {0};
     TESS_TRY(tess_os_map(path, &mapping));
-    TESS_TRY(tess_st_header_parse(c->mem, path, mapping.data, mapping.size, &header));
-    TESS_TRY(tess_catalog_add_file(c, path, mapping.size, &file));
-    return add_tensors(c, &header, file, weight_map, shard);
+    TESS_TRY(tess_st_header_parse(o->catalog->mem, path, mapping.data, mapping.size, &header));
+    TESS_TRY(tess_catalog_add_file(o->catalog, path, mapping.size, &file));
+    return add_tensors(o, &header, file, weight_map, shard);
 }
 
 static int compare_text(const void *a, const void *b)
@@ -92,65 +97,78 @@ static tess_status list_shards(const char *index, json_t *weight_map, const char
     return TESS_OK;
 }
 
-static tess_status add_shards(tess_catalog *c, const char *index, json_t *weight_map)
+static tess_status add_shards(opening *o, const char *index, json_t *weight_map)
 {
     TESS_AUTO(tess_mem_drop) const char **names = NULL;
     size_t n = json_object_size(weight_map);
-    TESS_TRY(TESS_NEW(c->mem, n, "shard names", &names));
+    TESS_TRY(TESS_NEW(o->catalog->mem, n, "shard names", &names));
     TESS_TRY(list_shards(index, weight_map, names));
     for (size_t i = 0; i < n; i++) {
         char path[PATH_SIZE];
         if (i > 0 && strcmp(names[i], names[i - 1]) == 0)
             continue;
-        TESS_TRY_CTX(tess_os_join(path, sizeof(path), c->path, names[i]), "%s", index);
-        TESS_TRY_CTX(add_file(c, path, weight_map, names[i]), "%s", index);
+        TESS_TRY_CTX(tess_os_join(path, sizeof(path), o->catalog->path, names[i]), "%s", index);
+        TESS_TRY_CTX(add_file(o, path, weight_map, names[i]), "%s", index);
     }
     return TESS_OK;
 }
 
 /* Checks that the shards contain every tensor of the index. */
-static tess_status check_all_there(const tess_catalog *c, const char *index, json_t *weight_map)
+static tess_status check_all_there(const opening *o, const char *index, json_t *weight_map)
 {
     const char *tensor;
     json_t *file;
     json_object_foreach (weight_map, tensor, file)
-        TESS_CHECK(tess_catalog_find(c, tensor) != NULL, TESS_E_FORMAT,
+        TESS_CHECK(tess_catalog_find(o->catalog, tensor) != NULL || tess_st_find_half(&o->halves, tensor) != NULL,
+                   TESS_E_FORMAT,
                    "%s: tensor '%s' should be in %s but is not: the shards are not of this model, fetch them again",
                    index, tensor, json_string_value(file));
     return TESS_OK;
 }
 
-static tess_status fill_from_index(tess_catalog *c, const char *path)
+static tess_status finish(opening *o)
+{
+    TESS_TRY(tess_st_join_halves(&o->halves, o->catalog));
+    for (size_t i = 0; i < o->halves.n; i++)
+        if (!o->halves.list[i].joined)
+            TESS_TRY(add_tensor(o->catalog, &o->halves.list[i].tensor, o->halves.list[i].file));
+    return tess_catalog_finish(o->catalog);
+}
+
+static tess_status fill_from_index(opening *o, const char *path)
 {
     json_auto_t *index = NULL;
     TESS_TRY(tess_json_load(path, TESS_ST_MAX_HEADER, &index));
     json_t *weight_map = json_object_get(index, "weight_map");
     TESS_CHECK(json_is_object(weight_map), TESS_E_FORMAT,
                "%s: no object 'weight_map': not the index of a sharded model", path);
-    TESS_TRY(add_shards(c, path, weight_map));
-    TESS_TRY(tess_catalog_finish(c));
-    return check_all_there(c, path, weight_map);
+    TESS_TRY(add_shards(o, path, weight_map));
+    TESS_TRY(finish(o));
+    return check_all_there(o, path, weight_map);
 }
 
-static tess_status fill(tess_catalog *c)
+static tess_status fill(opening *o)
 {
     char path[PATH_SIZE], index[PATH_SIZE];
+    tess_catalog *c = o->catalog;
     bool folder = tess_os_is_dir(c->path);
     TESS_TRY(tess_os_join(path, sizeof(path), c->path, "model.safetensors"));
     TESS_TRY(tess_os_join(index, sizeof(index), c->path, "model.safetensors.index.json"));
     if (!folder || tess_os_is_file(path)) {
-        TESS_TRY(add_file(c, folder ? path : c->path, NULL, NULL));
-        return tess_catalog_finish(c);
+        TESS_TRY(add_file(o, folder ? path : c->path, NULL, NULL));
+        return finish(o);
     }
     TESS_CHECK(tess_os_is_file(index), TESS_E_NOT_FOUND,
                "%s: neither model.safetensors nor model.safetensors.index.json is there", c->path);
-    return fill_from_index(c, index);
+    return fill_from_index(o, index);
 }
 
 tess_status tess_catalog_open_safetensors(tess_mem *mem, const char *path, tess_catalog **catalog)
 {
     TESS_TRY(tess_catalog_create(mem, "safetensors", path, catalog));
-    tess_status status = fill(*catalog);
+    opening o = {.catalog = *catalog, .halves = {.scope = {.mem = mem}}};
+    tess_status status = fill(&o);
+    tess_scope_end(&o.halves.scope);
     if (status != TESS_OK)
         tess_catalog_destroy(catalog);
     return status;

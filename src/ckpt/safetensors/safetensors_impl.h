@@ -2,8 +2,10 @@
 #ifndef TESS_CKPT_SAFETENSORS_SAFETENSORS_IMPL_H
 #define TESS_CKPT_SAFETENSORS_SAFETENSORS_IMPL_H
 
+#include "base/mem/scoped.h"
 #include "base/os/os.h"
 #include "base/text/text.h"
+#include "ckpt/catalog/catalog.h"
 #include "ckpt/safetensors/safetensors.h"
 
 enum { TESS_ST_MAX_HEADER = 100000000, TESS_ST_MAX_DIMS = 8 };
@@ -26,5 +28,28 @@ tess_status tess_st_plan_header(const tess_st_plan *plan, const tess_st_tensor *
 /* Appends the index of a sharded model. */
 tess_status tess_st_plan_index(tess_mem *mem, const tess_st_plan *plan, const tess_st_tensor *tensors,
                                tess_buffer *out);
+
+/* ---- mxfp4.c: joins the tensors X_blocks (E, R, n, 16) and X_scales (E, R, n) of bytes to one tensor X, (E, 32 n, R)
+ * of bfloat16, as transformers does with the experts of gpt-oss. They may be in different files. */
+typedef struct tess_st_half {
+    tess_st_tensor tensor;
+    int file;
+    bool joined;
+} tess_st_half;
+
+typedef struct tess_st_halves {
+    tess_scope scope; /* owns the list and its names */
+    tess_st_half *list;
+    size_t n, room;
+} tess_st_halves;
+
+/* Whether the tensor's name, dtype and number of dimensions are those of blocks or scales. */
+bool tess_st_is_half(const tess_st_tensor *tensor);
+tess_status tess_st_add_half(tess_st_halves *halves, const tess_st_tensor *tensor, int file);
+/* Adds the joined tensors to the catalog. Scales without blocks are not joined. TESS_E_FORMAT: blocks without scales,
+ * or shapes that do not match. */
+tess_status tess_st_join_halves(tess_st_halves *halves, tess_catalog *catalog);
+/* Finds a name, once the halves are joined. NULL: there is none. */
+tess_st_half *tess_st_find_half(const tess_st_halves *halves, const char *name);
 
 #endif

@@ -77,14 +77,30 @@ static tess_status emit(tess_buffer *out, json_t *value, int depth)
     return tess_buffer_printf(out, object ? "}" : "]");
 }
 
-/* Copies config.json and changes its dtype. */
-static tess_status write_config(tess_mem *mem, const char *from, const char *to, const char *dtype)
+/* Removes the description of MXFP4 unless the export has such blocks: reading widens the blocks of gpt-oss. Returns
+ * whether it was there. */
+static bool drop_mxfp4(const rewriting *r, json_t *config)
+{
+    const char *method =
+        json_string_value(json_object_get(json_object_get(config, "quantization_config"), "quant_method"));
+    if (method == NULL || strcmp(method, "mxfp4") != 0)
+        return false;
+    for (int i = 0; i < r->export->n_tensors; i++)
+        if (tess_text_ends_with(r->export->tensors[i].name, "_blocks"))
+            return false;
+    return json_object_del(config, "quantization_config") == 0;
+}
+
+/* Copies config.json and changes its dtype; NULL: the dtype stays. */
+static tess_status write_config(const rewriting *r, const char *from, const char *to, const char *dtype)
 {
     json_auto_t *config = NULL;
-    TESS_AUTO(tess_buffer_free) tess_buffer text = {.mem = mem};
+    TESS_AUTO(tess_buffer_free) tess_buffer text = {.mem = r->mem};
     TESS_TRY(tess_json_load(from, MAX_CONFIG, &config));
     TESS_CHECK(json_is_object(config), TESS_E_FORMAT, "%s: not an object", from);
-    if (set_dtype(config, dtype, 0) == 0)
+    if (!drop_mxfp4(r, config) && dtype == NULL)
+        return tess_os_copy(from, to);
+    if (dtype != NULL && set_dtype(config, dtype, 0) == 0)
         json_object_set_new(config, "torch_dtype", json_string(dtype));
     TESS_TRY(emit(&text, config, 0));
     TESS_TRY(tess_buffer_printf(&text, "\n"));
@@ -186,7 +202,6 @@ tess_status rewrite_find_assets(rewriting *r)
 tess_status rewrite_assets(const rewriting *r, const char *folder)
 {
     char from[TESS_REWRITE_PATH], to[TESS_REWRITE_PATH];
-    const char *dtype = config_dtype(r);
     if (r->assets[0] == '\0') {
         rewrite_report(r,
                        "no config.json beside %s or above it: the new folder holds weights alone; "
@@ -202,5 +217,5 @@ tess_status rewrite_assets(const rewriting *r, const char *folder)
         rewrite_report(r, "%s is missing: the new folder has none either", from);
         return TESS_OK;
     }
-    return dtype == NULL ? tess_os_copy(from, to) : write_config(r->mem, from, to, dtype);
+    return write_config(r, from, to, config_dtype(r));
 }

@@ -58,6 +58,11 @@ static const tess_form_part form[] = {
          "[ ({stored:B} stored)]; {n_files} file{n_files:s} in all\n]"},
     {NULL, NULL}};
 
+static const char *const codecs[] = {[TESS_CODEC_NONE] = "",
+                                     [TESS_CODEC_ZSTD] = "  zstd",
+                                     [TESS_CODEC_DEFLATE] = "  deflate",
+                                     [TESS_CODEC_MXFP4] = "  mxfp4"};
+
 /* Describes a piece; `for_people` also as text. */
 static json_t *describe_piece(const tess_catalog *c, const tess_catalog_tensor *t, const tess_catalog_piece *p,
                               bool for_people)
@@ -71,12 +76,9 @@ static json_t *describe_piece(const tess_catalog *c, const tess_catalog_tensor *
         return object;
     if (p->rank >= 0)
         snprintf(writer, sizeof(writer), "  rank %d", p->rank);
-    json_object_update_new(object, json_pack("{s:s, s:I, s:s, s:s}", "box",
-                                             tess_box_format(t->n_dims, &p->box, box, sizeof(box)), "end",
-                                             (json_int_t)(p->offset + p->stored), "writer", writer, "codec",
-                                             p->codec == TESS_CODEC_NONE   ? ""
-                                             : p->codec == TESS_CODEC_ZSTD ? "  zstd"
-                                                                           : "  deflate"));
+    json_object_update_new(
+        object, json_pack("{s:s, s:I, s:s, s:s}", "box", tess_box_format(t->n_dims, &p->box, box, sizeof(box)), "end",
+                          (json_int_t)(p->offset + p->stored), "writer", writer, "codec", codecs[p->codec]));
     return object;
 }
 
