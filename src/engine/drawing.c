@@ -34,14 +34,17 @@ static tess_status share(void *self, tess_status status, void *data, size_t byte
     return tess_stage_share(((tess_engine *)self)->stage, status, data, bytes);
 }
 
-tess_status tess_drawing_share(tess_engine *e, tess_generator_options *o)
+tess_status tess_drawing_share(tess_held_weights *held, tess_generator_options *o)
 {
+    tess_engine *e = held->engine;
     int64_t page = (int64_t)tess_kv_page_bytes(e->model, o->dtype);
     if (e->at.n_parts == 1)
         return TESS_OK;
     TESS_TRY(tess_all_reduce(e->team, &page, &page, 1, TESS_I64, TESS_MAX, NULL));
     o->page_bytes = (size_t)page;
     o->points = tess_engine_points(e);
+    if (held->team != NULL)
+        o->expert_points = tess_expert_team_points(held->team);
     o->sequence_parallel = tess_executor_get_options(e->executor)->sequence_parallel;
     if (e->stage != NULL)
         o->stages = (tess_generator_stages){e, forward, share};

@@ -4,20 +4,125 @@
 
 #include "base/core/flat.h"
 #include "base/core/rng.h"
-#include "device/bf16.h"
-#include "tessera/comm.h"
+#include "base/core/round_up.h"
+#include "base/mem/dry_mem.h"
 #include "base/mem/scoped.h"
+#include "comm/agree.h"
+#include "device/bf16.h"
+#include "device/device.h"
+#include "engine/stages/rank_stage.h"
+#include "tessera/comm.h"
+
+/* ---- Experts of other ranks ---- */
+enum { ALIGNMENT = 64 };
+
+static size_t bytes_of(const tess_held_weights *held, int param)
+{
+    const tess_engine *e = held->engine;
+    return (size_t)tess_shape_count(&tess_model_param(e->model, param)->shape) *
+           tess_dtype_size(tess_fsdp_param_dtype(e->fsdp));
+}
+
+/* How many ranks' experts a rank has while it draws. */
+static int parts_of(const tess_engine *e)
+{
+    return e->at.n_experts / e->at.degree[TESS_AXIS_TP];
+}
+
+/* Creates the model of which this rank has all experts, or those of one of the tensor-parallel ranks. */
+static tess_status create_model(tess_held_weights *held)
+{
+    tess_engine *e = held->engine;
+    const int tp = e->at.degree[TESS_AXIS_TP];
+    tess_model_part part = e->stage_plan->part;
+    tess_stage_part_share(&e->at, &part);
+    part.ep_degree = tp;
+    part.ep_rank = part.tp_rank;
+    TESS_TRY(tess_model_create_part(e->mem, tess_model_get_config(e->whole), &part, &held->own_model));
+    held->model = held->own_model;
+    return tp == 1 ? TESS_OK : tess_expert_team_create(tess_mesh_team(e->mesh, "tp"), tp, &held->team);
+}
+
+static tess_status alloc_experts(tess_held_weights *held)
+{
+    const tess_engine *e = held->engine;
+    size_t bytes = 0;
+    for (int i = 0; i < tess_model_n_params(e->model); i++)
+        if (tess_model_param(e->model, i)->expert)
+            bytes += (size_t)parts_of(e) * tess_round_up(bytes_of(held, i), ALIGNMENT);
+    return e->compute.resident
+               ? tess_device_alloc(e->compute.device, TESS_POOL_PARAMS, bytes, "experts", &held->experts)
+               : tess_mem_alloc(e->mem, TESS_POOL_PARAMS, bytes, "experts", &held->experts);
+}
+
+static void free_experts(tess_held_weights *held)
+{
+    if (held->experts != NULL && held->engine->compute.resident)
+        tess_device_free(held->engine->compute.device, held->experts);
+    else if (held->experts != NULL)
+        tess_mem_free(held->engine->mem, held->experts);
+    tess_expert_team_destroy(&held->team);
+    tess_model_destroy(&held->own_model);
+}
+
+/* Gathers a parameter of every rank whose experts this rank has while it draws, `pitch` bytes apart. */
+static tess_status gather_param(tess_engine *e, const void *mine, size_t bytes, size_t pitch, char *to)
+{
+    const int n = parts_of(e), place = e->at.place[TESS_AXIS_TP], tp = e->at.degree[TESS_AXIS_TP];
+    const tess_expert_points points = tess_engine_expert_points(e);
+    size_t in[TESS_MAX_EXPERTS] = {0}, in_at[TESS_MAX_EXPERTS] = {0}, out[TESS_MAX_EXPERTS] = {0},
+           out_at[TESS_MAX_EXPERTS] = {0};
+    for (int r = 0; r < points.degree; r++) {
+        in[r] = points.rank / n == r % tp ? bytes : 0;
+        out[r] = r / n == place ? bytes : 0;
+        out_at[r] = (size_t)(r % n) * pitch;
+    }
+    const tess_row_exchange x = {.what = "experts",
+                                 .row_bytes = 1,
+                                 .in = mine,
+                                 .out = to,
+                                 .in_rows = in,
+                                 .in_at = in_at,
+                                 .out_rows = out,
+                                 .out_at = out_at};
+    return tess_mem_is_dry(e->mem) ? TESS_OK : points.rows(points.self, &x);
+}
+
+/* Gathers the experts of a block, and lets its unit of experts go. */
+static tess_status gather_experts(tess_held_weights *held, int unit, char **to)
+{
+    tess_engine *e = held->engine;
+    const tess_block_unit *b = &e->units[unit];
+    const int n = parts_of(e), n_own = b->end - b->begin;
+    int first, first_held, n_params;
+    tess_model_unit_params(e->model, unit, &first, &n_params);
+    tess_model_unit_params(held->model, unit, &first_held, &n_params);
+    for (int i = b->begin; i < b->end; i++) {
+        const size_t bytes = bytes_of(held, first + i), pitch = tess_round_up(bytes, ALIGNMENT);
+        TESS_TRY(gather_param(e, tess_block_unit_param(b, i), bytes, pitch, *to));
+        for (int r = 0; r < n; r++, *to += pitch)
+            held->w[first_held + r * n_own + i] = *to;
+    }
+    return tess_unit_post_forward(b->experts);
+}
 
 /* ---- Holding ---- */
 static tess_status hold_units(tess_held_weights *held)
 {
     tess_engine *e = held->engine;
+    char *to = held->experts;
     for (int unit = 0; unit < tess_model_n_units(e->model); unit++) {
-        int first, n;
-        TESS_TRY(tess_block_pre_forward(&e->units[unit]));
-        tess_model_unit_params(e->model, unit, &first, &n);
-        for (int i = 0; i < n; i++)
-            held->w[first + i] = tess_block_unit_param(&e->units[unit], i);
+        const tess_block_unit *b = &e->units[unit];
+        int own, first, n;
+        TESS_TRY(tess_block_pre_forward(b));
+        held->n_units++;
+        tess_model_unit_params(e->model, unit, &first, &own);
+        tess_model_unit_params(held->model, unit, &first, &n);
+        for (int i = 0; i < own; i++)
+            if (b->experts == NULL || i < b->begin || i >= b->end)
+                held->w[first + i + (i < b->end ? 0 : n - own)] = tess_block_unit_param(b, i);
+        if (b->experts != NULL)
+            TESS_TRY(gather_experts(held, unit, &to));
     }
     return TESS_OK;
 }
@@ -43,6 +148,10 @@ static tess_compute beside(const tess_compute *owner)
 tess_status tess_weights_hold(tess_engine *e, tess_held_weights *held)
 {
     *held = (tess_held_weights){.engine = e, .model = e->model, .compute = beside(&e->compute)};
+    if (e->at.n_experts > 1) {
+        TESS_TRY(create_model(held));
+        TESS_TRY(tess_team_agree(e->team, alloc_experts(held)));
+    }
     TESS_TRY(alloc_pointers(held));
     TESS_TRY_CTX(hold_units(held), "gather all units");
     return make_hooks(held, tess_engine_activations(e->config).dtype);
@@ -57,28 +166,27 @@ tess_status tess_weights_hold_copy(const tess_compute *compute, const tess_model
     return make_hooks(held, dtype);
 }
 
+/* An error may have ended the gathers early. */
 static tess_status let_units_go(const tess_held_weights *held)
 {
     tess_engine *e = held->engine;
-    for (int unit = tess_model_n_units(e->model) - 1; unit >= 0; unit--) {
-        int first, n;
-        tess_model_unit_params(e->model, unit, &first, &n);
-        if (n == 0 || held->w[first] != NULL) /* only units that are held: an error may have ended the gathers early */
-            TESS_TRY(tess_block_post_forward(&e->units[unit]));
-    }
+    for (int unit = held->n_units - 1; unit >= 0; unit--)
+        TESS_TRY(tess_unit_post_forward(e->units[unit].unit));
     return tess_fsdp_trim(e->fsdp);
 }
 
 tess_status tess_weights_let_go(tess_held_weights *held)
 {
-    if (held->w == NULL)
+    if (held->compute.stream == NULL) /* nothing was held */
         return TESS_OK;
     tess_mem *mem = tess_stream_mem(held->compute.stream);
     tess_staging_destroy(&held->compute.staging);
     if (held->of_host.self != NULL)
         tess_static_hooks_free(&held->of_host);
-    tess_status status = held->engine != NULL ? let_units_go(held) : TESS_OK;
-    tess_mem_free(mem, held->w);
+    tess_status status = held->n_units > 0 ? let_units_go(held) : TESS_OK;
+    if (held->w != NULL)
+        tess_mem_free(mem, held->w);
+    free_experts(held);
     *held = (tess_held_weights){.engine = NULL};
     return status;
 }

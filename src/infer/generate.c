@@ -33,6 +33,8 @@ static tess_status wake(tess_generator *g)
                                            .max_position = g->options.max_length,
                                            .train = false,
                                            .points = g->options.points.degree > 1 ? &g->options.points : NULL,
+                                           .expert_points =
+                                               g->options.expert_points.degree > 1 ? &g->options.expert_points : NULL,
                                            .sequence_parallel = g->options.sequence_parallel};
     TESS_TRY(tess_executor_create(g->stream, g->model, &g->hooks, &options, &g->executor));
     if (tess_model_get_part(g->model)->head)

@@ -35,10 +35,11 @@ typedef struct tess_generator_options {
     size_t cache_bytes;
     /* The other ranks, if the model is a part. All of them run the same requests in the same order, and all get the
      * same results */
-    tess_points points;           /* ranks that share its layers; degree 0: none */
-    bool sequence_parallel;       /* see tess_executor_options */
-    tess_generator_stages stages; /* ranks with other layers; forward NULL: none */
-    size_t page_bytes;            /* bytes of the largest page of any rank; 0: those of this rank */
+    tess_points points;               /* ranks that share its layers; degree 0: none */
+    tess_expert_points expert_points; /* ranks that divide its experts; degree 0: none */
+    bool sequence_parallel;           /* see tess_executor_options */
+    tess_generator_stages stages;     /* ranks with other layers; forward NULL: none */
+    size_t page_bytes;                /* bytes of the largest page of any rank; 0: those of this rank */
 } tess_generator_options;
 
 typedef enum tess_finish {

@@ -162,7 +162,7 @@ tess_status rl_draw(rl *r, const rl_draw_options *options, rl_sample *const *sam
     TESS_TRY(TESS_NEW(r->mem, n + 1, "turns", &d.again));
     tess_status status = r->copy != NULL ? rl_copy_hold(r, &held) : tess_weights_hold(r->engine, &held);
     if (status == TESS_OK && r->engine != NULL)
-        status = tess_drawing_share(r->engine, &d.generator);
+        status = tess_drawing_share(&held, &d.generator);
     if (status == TESS_OK && (n > 0 || d.alone)) /* d.alone: all agree on what they have created */
         status = run_while_training_sleeps(&d, &held);
     tess_status freed = tess_weights_let_go(&held);

@@ -74,10 +74,10 @@ static tess_status generate(const tess_held_weights *held, const tess_generator_
     return tess_generator_create(held->compute.stream, held->model, &held->compute.hooks, options, &generator);
 }
 
-static tess_status draw(dry_rl *d, tess_generator_options *options, const tess_held_weights *held)
+static tess_status draw(dry_rl *d, tess_generator_options *options, tess_held_weights *held)
 {
     tess_engine *e = d->engine;
-    TESS_TRY(tess_drawing_share(e, options));
+    TESS_TRY(tess_drawing_share(held, options));
     TESS_TRY(find_page(e, &options->page_bytes));
     tess_executor_sleep(e->executor);
     if (d->critic != NULL)

@@ -208,12 +208,10 @@ static tess_status check_adapter(const tess_config *c)
 /* Checks the options of ranks that have parts of the model. */
 static tess_status check_parallelism(const tess_config *c)
 {
-    TESS_CHECK(tess_config_model_ranks(c) == 1 || c->rollout.ranks == 0, TESS_E_UNSUPPORTED,
+    TESS_CHECK(c->rollout.ranks == 0 || (tess_config_model_ranks(c) == 1 && c->parallelism.expert_parallel_degree == 1),
+               TESS_E_UNSUPPORTED,
                "rollout.ranks: ranks that only draw have the whole model: leave it out, or set "
-               "parallelism.tensor_parallel_degree=1 and pipeline_parallel_degree=1");
-    TESS_CHECK(c->parallelism.expert_parallel_degree == 1, TESS_E_UNSUPPORTED,
-               "parallelism.expert_parallel_degree: ranks draw answers of different lengths, and one that divides "
-               "experts cannot run alone: set it to 1 (every other axis will do)");
+               "parallelism.tensor_parallel_degree=1, pipeline_parallel_degree=1 and expert_parallel_degree=1");
     TESS_CHECK(c->parallelism.tensor_parallel_degree == 1 || !rl_has_values(c), TESS_E_UNSUPPORTED,
                "rl.algorithm: a value head is not cut over tensor-parallel ranks: set "
                "parallelism.tensor_parallel_degree=1 (pipelines and every sharding strategy will do), or another "

@@ -5,6 +5,7 @@ source "$(dirname "$0")/support.sh"
 source "$project/tests/cli/rl.sh"
 tp=parallelism.tensor_parallel_degree
 pp=parallelism.pipeline_parallel_degree
+ep=parallelism.expert_parallel_degree
 
 # parts NAME PLAIN N ARGUMENTS...: N ranks have the bits of the folder PLAIN.
 parts() {
@@ -51,8 +52,25 @@ parts "4 key heads on 3 ranks, few pages" heads 3 "${heads[@]}" $tp=3 rollout.ca
 parts "interleaved stages" heads 2 "${heads[@]}" $pp=2 parallelism.pipeline_parallel_schedule=interleaved1f1b
 journals "interleaved stages" heads
 parts "stages of a V x 2 ranks" heads 4 "${heads[@]}" $pp=2 $tp=2 parallelism.pipeline_parallel_schedule=zbv
-parts "2 ranks x 2 that share the micro-batches" heads 4 "${heads[@]}" $tp=2 parallelism.shard_strategy=zero2
-parts "2 stages x 2 that share the micro-batches" heads 4 "${heads[@]}" $pp=2
+
+# A mixture of experts, whose routing while it draws is that of training. Ranks have copies of all experts, parts of
+# each, or, while they train, some of them.
+cat >experts.json <<JSON
+{"model_type": "mixtral", "vocab_size": 301, "hidden_size": 42, "intermediate_size": 29, "num_hidden_layers": 4,
+ "num_attention_heads": 3, "num_key_value_heads": 1, "head_dim": 14, "max_position_embeddings": 64,
+ "num_local_experts": 12, "num_experts_per_tok": 2, "initializer_range": 0.2}
+JSON
+experts=(model.path= model.config=experts.json tokenizer.path=sft/model training.mixed_precision_param=bfloat16
+    training.steps=2 validation.enable=false reward.kind=regex "reward.regex=[aeiou]" rl.kl_beta=0.05
+    reference.update_interval=1 reference.ema=0.5 rl.updates=2)
+rl experts -n 1 "${experts[@]}" || fail "one rank: $(tail -n 1 experts.out)"
+parts "experts, 2 ranks x 2 that share the micro-batches" experts 4 "${experts[@]}" $tp=2 parallelism.shard_strategy=zero2
+parts "experts, 2 stages x 2 that share the micro-batches" experts 4 "${experts[@]}" $pp=2
+for layout in "4 $ep=4" "4 $ep=2 $pp=2" "4 $ep=4 $tp=2"; do
+    # shellcheck disable=SC2086
+    parts "experts divided over ranks: $layout" experts ${layout%% *} "${experts[@]}" ${layout#* }
+    memory run less
+done
 
 # ---- Devices ----
 # Streams, exchanges and pages are in memory of the device.
@@ -98,6 +116,14 @@ awk -F'"' 'NR <= 24 { split($4, p, " "); print "{\"prompt\": \"" $4 "\", \"chose
 pairs=(data.files=pairs.jsonl rl.algorithm=dpo training.steps=2 rollout.prompts=5 validation.enable=false)
 rl pairs -n 1 "${pairs[@]}" || fail "one rank: $(tail -n 1 pairs.out)"
 parts "pairs" pairs 4 "${pairs[@]}" $pp=2 $tp=2
+experts+=(training.steps=1 rl.updates=1 reference.update_interval=0 reference.ema=0)
+for kind in dpo ppo; do
+    pairs=("${experts[@]}" rl.algorithm=$kind)
+    [ $kind = dpo ] && pairs+=(data.files=pairs.jsonl)
+    rm -rf pairs
+    rl pairs -n 1 "${pairs[@]}" || fail "one rank: $(tail -n 1 pairs.out)"
+    parts "$kind with experts divided over ranks" pairs 2 "${pairs[@]}" $ep=2
+done
 cat >world.sh <<'WORLD'
 #!/bin/sh
 while read -r line; do
@@ -154,6 +180,7 @@ alone "one of 2 stages, in an evaluation" -n 2 $pp=2 validation.interval=1 train
 # ---- What does not work ----
 bad() { local name=$1 text=$2; shift 2; expect "$name" 2 "$text" "$tessera" rl rl.yaml job.dump_folder=bad "$@"; }
 bad "ranks that only draw have the whole model" "rollout.ranks: ranks that only draw" -n 3 rollout.ranks=1 $tp=2
+bad "and all experts" "and expert_parallel_degree=1" -n 3 rollout.ranks=1 $ep=2
 bad "a value head is not cut" "another algorithm" -n 2 rl.algorithm=ppo critic.trunk=shared $tp=2
 printf '0F0\n0F0\n' >order.csv
 bad "an order of one number of micro-batches" "parallelism.pipeline_parallel_schedule_csv: its order" -n 2 $pp=2 \

@@ -202,8 +202,15 @@ static tess_status inputs_backward(const expert_rows *r)
     return tess_linear_backward_inputs(&r->call, terms, r->up != NULL ? 2 : 1, r->call.fusing, r->x);
 }
 
-/* Does a step for every expert and source, as one group of products where they read only stored values of this rank. An
- * expert without rows has only gradients of its weights, which are 0. */
+/* Whether a step of an expert runs: one without rows has only gradients of its weights, which are 0. When ranks
+ * rehearse a step, those with an empty micro-batch exchange as often as those whose first K experts have all tokens. */
+static bool runs(const tess_layer_call *c, const expert_rows *r, int64_t e, bool params)
+{
+    const tess_experts_params *p = c->own;
+    return r->call.T > 0 || params || (c->T == 0 && e < p->top_k && tess_mem_is_dry(tess_stream_mem(c->stream)));
+}
+
+/* Does a step for every expert and source, as one group of products where they read only stored values of this rank. */
 static tess_status each_expert(const tess_layer_call *c, const tess_experts_tensors *w, const tess_expert_ends *ends,
                                tess_status (*step)(const expert_rows *))
 {
@@ -215,7 +222,7 @@ static tess_status each_expert(const tess_layer_call *c, const tess_experts_tens
     for (int64_t s = 0; s < p->sources; s++)
         for (int64_t e = 0; e < p->n_own; e++) {
             const expert_rows r = rows_of(&call, w, ends, s, e);
-            if (r.call.T > 0 || step == params_backward)
+            if (runs(c, &r, e, step == params_backward))
                 TESS_TRY(step(&r));
         }
     return tess_linear_flush(&call);
