@@ -4,10 +4,12 @@
     python3 bench/peers/compare_step.py --tessera build/tessera --model gpt2-124m --batch 8 --micro 4 --seq 1024
     python3 bench/peers/compare_step.py --model llama-1b --batch 1 --micro 1 --recompute full --restart --ours 1x2
     python3 bench/peers/compare_step.py --model gpt2-124m --batch 64 --micro 16 --device cuda
+    python3 bench/peers/compare_step.py --model moe-8x2 --check --batch 4 --micro 4 --seq 512 --ours 1x2 \
+        --variants eager,compiled,eager/eager,compiled/eager
 
 Every variant of torch_step.py is started and warmed up, then steps of ours and of theirs alternate for --pairs turns
-(with --restart both start anew for every turn: for models that do not fit in memory twice). What counts is the ratio of
-medians; the best PyTorch is the one that ours is least ahead of. Also prints the losses of step 1: with
+(with --restart both start anew for every turn: for models that do not fit in memory twice). What counts is the median
+of the turns' ratios; the best PyTorch is the one that ours is least ahead of. Also prints the losses of step 1: with
 --check the weights are the same, and so must they be (to bf16's rounding).
 """
 import argparse
@@ -55,10 +57,11 @@ class Theirs:
         self.seconds = []
         self.first_loss = None
         self.process = None
+        variant, _, experts = variant.partition("/")
         self.command = [sys.executable, os.path.join(HERE, "torch_step.py"), "--serve", "--variant", variant, "--model",
                         model, "--batch", str(args.batch), "--micro", str(args.torch_micro), "--seq", str(args.seq),
                         "--precision", args.precision, "--recompute", args.recompute, "--warm-up", str(args.warm_up),
-                        "--device", args.device]
+                        "--device", args.device] + (["--experts", experts] if experts else [])
 
     def line(self):
         line = self.process.stdout.readline()
@@ -108,8 +111,9 @@ def take_turns(args, ours, theirs):
     row = {"variant": theirs.name, "seconds": their_median, "tokens_per_s": args.batch * args.seq / their_median,
            "first_loss": theirs.first_loss, "ours": {}}
     for o, mark in zip(ours, marks):
-        median = statistics.median(o.seconds[mark:])
-        row["ours"][o.name] = {"seconds": median, "ratio": their_median / median}
+        ratios = sorted(t / own for t, own in zip(theirs.seconds, o.seconds[mark:]))
+        row["ours"][o.name] = {"seconds": statistics.median(o.seconds[mark:]), "ratio": statistics.median(ratios),
+                               "range": [ratios[0], ratios[-1]]}
     return row
 
 
@@ -159,7 +163,7 @@ def parse():
     cores = len(os.sched_getaffinity(0))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tessera", default="build/tessera", help="the binary (build/tessera)")
-    parser.add_argument("--model", default="gpt2-124m", help="gpt2-124m, gpt2-1.5b, llama-1b, llama-5m")
+    parser.add_argument("--model", default="gpt2-124m", help="gpt2-124m, gpt2-1.5b, llama-1b, llama-5m; with --check also moe-8x2, moe-32x4")
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--micro", type=int, default=4, help="our rows of a micro-batch")
     parser.add_argument("--torch-micro", type=int, default=0, help="theirs (default: as few micro-batches as they can)")
@@ -168,7 +172,7 @@ def parse():
     parser.add_argument("--recompute", choices=("none", "full"), default="none")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="cuda: one GPU, one process of each")
     parser.add_argument("--ours", help="ranks x threads, a comma between (all cores as either; cuda: 1x1)")
-    parser.add_argument("--variants", help="of torch_step.py (all; cuda: compiled)")
+    parser.add_argument("--variants", help="of torch_step.py (all; cuda: compiled), perhaps with its --experts: compiled/eager")
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--warm-up", type=int, default=2, help="steps of theirs before the first turn")
     parser.add_argument("--restart", action="store_true", help="start theirs anew for every turn")
@@ -185,7 +189,7 @@ def main():
     args = parse()
     with tempfile.TemporaryDirectory() as folder:
         model = args.model
-        if args.check:
+        if args.check and not os.path.isdir(args.model):
             model = os.path.join(folder, args.model)
             subprocess.run([sys.executable, os.path.join(HERE, "torch_step.py"), "--model", args.model, "--save", model],
                            check=True, stderr=subprocess.DEVNULL)

@@ -4,6 +4,7 @@
     python3 bench/peers/torch_step.py --model gpt2-124m --batch 8 --seq 1024 --micro 4 --variant compiled
     python3 bench/peers/torch_step.py --model llama-1b --batch 1 --micro 1 --recompute full --variant fsdp2
     python3 bench/peers/torch_step.py --model llama-1b --batch 16 --micro 8 --variant compiled --device cuda
+    python3 bench/peers/torch_step.py --model moe-8x2 --batch 4 --seq 512 --experts eager
 
 Variants: eager and compiled run in one process with all threads, or on one GPU; fsdp2 and fsdp2-compiled run one process
 a core with `fully_shard` over gloo (bf16 parameters, fp32 reduction). All have float32 master weights, fused AdamW (betas 0.9 0.95,
@@ -25,13 +26,14 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.utils.checkpoint import checkpoint
-from transformers import AutoConfig, AutoModelForCausalLM, GPT2Config, LlamaConfig
+from transformers import (AutoConfig, AutoModelForCausalLM, GPT2Config, LlamaConfig, MixtralConfig,
+                          Qwen3MoeConfig)
 
 VARIANTS = ("eager", "compiled", "fsdp2", "fsdp2-compiled")
 
 
 def named_config(name):
-    """The configurations of src/bench/step/step_models.c."""
+    """The configurations of src/bench/step/step_models.c, and two small mixtures of experts."""
     if name == "gpt2-124m":
         return GPT2Config(resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False)
     if name == "llama-1b":
@@ -49,6 +51,14 @@ def named_config(name):
             vocab_size=4096, hidden_size=256, intermediate_size=704, num_hidden_layers=6, num_attention_heads=4,
             num_key_value_heads=4, head_dim=64, max_position_embeddings=1024, rms_norm_eps=1e-6, rope_theta=10000.0,
             tie_word_embeddings=True, use_cache=False)
+    mixture = dict(vocab_size=8192, hidden_size=512, num_hidden_layers=6, num_attention_heads=8,
+                   num_key_value_heads=4, head_dim=64, max_position_embeddings=1024)
+    if name == "moe-8x2":
+        return MixtralConfig(intermediate_size=1024, num_local_experts=8, num_experts_per_tok=2, use_cache=False,
+                             **mixture)
+    if name == "moe-32x4":
+        return Qwen3MoeConfig(moe_intermediate_size=256, num_experts=32, num_experts_per_tok=4, norm_topk_prob=True,
+                              use_cache=False, **mixture)
     config = AutoConfig.from_pretrained(name)
     config.use_cache = False
     for key in ("resid_pdrop", "embd_pdrop", "attn_pdrop", "attention_dropout"):
@@ -57,7 +67,7 @@ def named_config(name):
     return config
 
 
-def make_model(name):
+def make_model(name, experts=None):
     torch.manual_seed(0)
     config = named_config(name)
     if os.path.isdir(name):
@@ -65,6 +75,8 @@ def make_model(name):
                                                      attn_implementation="sdpa")
     else:
         model = AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation="sdpa")
+    if experts is not None:
+        model.set_experts_implementation(experts)
     return model.train()
 
 
@@ -100,7 +112,7 @@ class Trainer:
         self.sharded = args.variant.startswith("fsdp2")
         self.rank = dist.get_rank() if self.sharded else 0
         self.world = dist.get_world_size() if self.sharded else 1
-        self.model = make_model(args.model).to(args.device)
+        self.model = make_model(args.model, args.experts).to(args.device)
         self.vocab = self.model.config.vocab_size
         self.steps_done = 0
         if args.recompute == "full":
@@ -222,8 +234,9 @@ def start_ranks(args):
 def parse():
     cores = len(os.sched_getaffinity(0))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", default="gpt2-124m", help="gpt2-124m, gpt2-1.5b, llama-1b, llama-5m or a Hugging Face folder")
+    parser.add_argument("--model", default="gpt2-124m", help="gpt2-124m, gpt2-1.5b, llama-1b, llama-5m, moe-8x2, moe-32x4 or a Hugging Face folder")
     parser.add_argument("--variant", choices=VARIANTS, default="eager")
+    parser.add_argument("--experts", help="how transformers computes experts: eager (a loop), grouped_mm (its default)")
     parser.add_argument("--batch", type=int, default=8, help="rows of a step over all ranks")
     parser.add_argument("--micro", type=int, default=0, help="rows of a micro-batch (default: as few as the ranks allow)")
     parser.add_argument("--seq", type=int, default=1024)

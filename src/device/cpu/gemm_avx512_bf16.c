@@ -44,9 +44,7 @@ static tess_status gemm_avx512_bf16(tess_stream *s, const tess_gemm *g)
 
 static tess_status gemm_fused_avx512_bf16(tess_stream *s, const tess_gemm_fused *f)
 {
-    if (f->g.ab_dtype == TESS_F32)
-        return tess_gemm_fused_avx512(s, f);
-    return tess_gemm_fused_vector(s, f, &engine);
+    return f->g.ab_dtype == TESS_F32 ? tess_gemm_fused_avx512(s, f) : gemm_fused(s, f);
 }
 
 static tess_status gemm_grouped_avx512_bf16(tess_stream *s, const tess_gemm_grouped *x)

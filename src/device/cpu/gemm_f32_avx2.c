@@ -307,14 +307,9 @@ static tess_status gemm_avx2(tess_stream *s, const tess_gemm *g)
     return tess_gemm_vector(s, g, &engine);
 }
 
-static tess_status gemm_fused_avx2(tess_stream *s, const tess_gemm_fused *f)
-{
-    return tess_gemm_fused_vector(s, f, &engine);
-}
-
 void tess_kernels_avx2_gemm(tess_kernels *k)
 {
     k->gemm = gemm_avx2;
-    k->gemm_fused = gemm_fused_avx2;
+    k->gemm_fused = gemm_fused;
     k->gemm_grouped = gemm_grouped;
 }

@@ -37,7 +37,7 @@ tess_status tess_gemm_avx512(tess_stream *s, const tess_gemm *g)
 
 tess_status tess_gemm_fused_avx512(tess_stream *s, const tess_gemm_fused *f)
 {
-    return tess_gemm_fused_vector(s, f, &engine);
+    return gemm_fused(s, f);
 }
 
 tess_status tess_gemm_grouped_avx512(tess_stream *s, const tess_gemm_grouped *x)

@@ -454,7 +454,7 @@ static void multiply_straight(const few_rows_share *s, int64_t begin, int64_t en
                 multiply_strip(s, &b, p, k, s->sums + j);
             }
         }
-        finish(g, 0, block, g->m, columns, s->sums, straight_row(f));
+        finish_plain(g, 0, block, g->m, columns, s->sums, straight_row(f));
     }
 }
 
@@ -495,7 +495,7 @@ static void finish_turned(const few_rows_share *s, int64_t j, int64_t n, int64_t
             turn_square(square);
             for (int64_t r = 0; r < LANES; r++)
                 v_store(turned + r * LANES, square[r], LANES);
-            finish(s->f->g, i, j + c, min64(LANES, s->f->g->m - i), min64(LANES, n - c), turned, LANES);
+            finish_plain(s->f->g, i, j + c, min64(LANES, s->f->g->m - i), min64(LANES, n - c), turned, LANES);
         }
 }
 
@@ -599,18 +599,29 @@ static tess_status gemm_few_rows(tess_stream *s, const tess_gemm *g)
     return TESS_OK;
 }
 
+static tess_status gemm_fused(tess_stream *s, const tess_gemm_fused *f)
+{
+    return takes_few_rows(&f->g) ? tess_gemm_fused_by_rows(s, f) : tess_gemm_fused_vector(s, f, &engine);
+}
+
 /* ---- Parts of groups ---- */
 enum { MOST_PART_ROWS = 1 << 20 };
 
 static bool takes_part(const tess_gemm_fused *f)
 {
-    return tess_gemm_is_plain(f) && f->g.leaf == 0;
+    return f->g.leaf == 0 && tess_gemm_vector_takes(f);
+}
+
+/* What follows the product reads it from C, or in the backward pass from y. */
+static bool takes_few_rows_of_part(const tess_gemm_fused *f)
+{
+    return takes_few_rows(&f->g) && f->n_terms == 0 && (f->then != TESS_THEN_ACT_BACKWARD || f->y != NULL);
 }
 
 static size_t part_bytes(const tess_gemm_fused *f)
 {
     few_rows_plan p = {.g = &f->g};
-    if (!takes_few_rows(&f->g))
+    if (!takes_few_rows_of_part(f))
         return tess_gemm_vector_part_bytes(f, &engine);
     plan_few_rows(&p);
     return (size_t)p.work_floats * sizeof(float);
@@ -618,13 +629,17 @@ static size_t part_bytes(const tess_gemm_fused *f)
 
 static void multiply_part(const tess_gemm_fused *f, void *work)
 {
-    few_rows_plan p = {.g = &f->g, .work = work};
-    if (!takes_few_rows(&f->g)) {
+    tess_gemm_fused part = *f;
+    few_rows_plan p = {.g = &part.g, .work = work};
+    if (!takes_few_rows_of_part(f)) {
         tess_gemm_vector_part(f, &engine, work);
         return;
     }
+    if (f->then == TESS_THEN_ACT_BACKWARD)
+        part.g.c = f->y;
     plan_few_rows(&p);
     multiply_few_rows(&p, 0, divide_up(f->g.n, few_rows_piece(&p)), 0);
+    finish_stored(&part);
 }
 
 static tess_status gemm_grouped(tess_stream *s, const tess_gemm_grouped *x)

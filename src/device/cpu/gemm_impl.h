@@ -67,8 +67,9 @@ typedef struct gemm_engine {
     void (*pack_a)(const tess_gemm *g, int64_t i, int64_t rows, int64_t k_begin, int64_t k, void *panel);
     void (*pack_b)(const tess_gemm *g, int64_t j, int64_t columns, int64_t k_begin, int64_t k, void *panel);
     void (*multiply)(const gemm_tile *tile);
-    /* Writes a tile of sums (rows `ld` apart; for float C it may be C itself) plus bias to C. */
-    void (*finish)(const tess_gemm *g, int64_t i, int64_t j, int64_t rows, int64_t columns, const float *sum,
+    /* Writes a tile of sums (rows `ld` apart; for float C it may be C itself) plus bias to C, and computes what follows
+     * the product. */
+    void (*finish)(const tess_gemm_fused *f, int64_t i, int64_t j, int64_t rows, int64_t columns, const float *sum,
                    int64_t ld);
 } gemm_engine;
 
@@ -88,8 +89,10 @@ typedef struct gemm_parts {
 tess_status tess_gemm_in_parts(tess_stream *s, const tess_gemm_grouped *x, const gemm_parts *parts);
 
 tess_status tess_gemm_vector(tess_stream *s, const tess_gemm *g, const gemm_engine *engine);
-/* Computes products with leaves in one pass, and others with the kernels of the stream's table. */
+/* Computes the products that tess_gemm_vector_takes in one pass, and others with the kernels of the stream's table. */
 tess_status tess_gemm_fused_vector(tess_stream *s, const tess_gemm_fused *f, const gemm_engine *engine);
+/* Whether all terms have as many k as the first. */
+bool tess_gemm_vector_takes(const tess_gemm_fused *f);
 /* Computes a product without leaves on this thread, with work space of the bytes that the first returns. */
 size_t tess_gemm_vector_part_bytes(const tess_gemm_fused *f, const gemm_engine *engine);
 void tess_gemm_vector_part(const tess_gemm_fused *f, const gemm_engine *engine, void *work);
