@@ -89,7 +89,9 @@ struct tess_runtime {
     int agreed_rank;
     uint64_t token; /* random word that peers read to test whether they can read this process */
 
-    atomic_flag list_lock; /* protects teams and regions */
+    /* list_lock protects the regions and the objects of call sites, teams_lock the list of teams. A thread that has the
+     * second progresses teams, whose works may take the first */
+    atomic_flag list_lock, teams_lock;
     tess_team *teams;
     comm_region *regions;
 };
@@ -240,9 +242,9 @@ tess_status tess_runtime_join(tess_runtime *runtime, uint64_t config_hash);
 void tess_runtime_part(tess_runtime *runtime);
 
 /* ---- runtime.c ---- */
-/* Lock and unlock the runtime's lists of teams and regions. */
-void tess_runtime_lock(tess_runtime *runtime);
-void tess_runtime_unlock(tess_runtime *runtime);
+/* Lock and unlock lists of the runtime. */
+void tess_list_lock(atomic_flag *lock);
+void tess_list_unlock(atomic_flag *lock);
 /* Whether `memory` lies in an allocation of tess_shared_alloc. */
 bool tess_memory_is_shared(tess_runtime *runtime, const void *memory, size_t bytes);
 /* Hashes the settings that choose how data moves between hosts. They must be equal on all ranks. */

@@ -12,15 +12,15 @@
 #include "comm/hosts/choice.h"
 #include "comm/seat.h"
 
-void tess_runtime_lock(tess_runtime *rt)
+void tess_list_lock(atomic_flag *lock)
 {
-    while (atomic_flag_test_and_set_explicit(&rt->list_lock, memory_order_acquire))
+    while (atomic_flag_test_and_set_explicit(lock, memory_order_acquire))
         sched_yield();
 }
 
-void tess_runtime_unlock(tess_runtime *rt)
+void tess_list_unlock(atomic_flag *lock)
 {
-    atomic_flag_clear_explicit(&rt->list_lock, memory_order_release);
+    atomic_flag_clear_explicit(lock, memory_order_release);
 }
 
 int tess_runtime_rank(const tess_runtime *rt)
@@ -189,10 +189,10 @@ bool tess_memory_is_shared(tess_runtime *rt, const void *memory, size_t bytes)
 {
     const uint8_t *at = memory;
     bool found = false;
-    tess_runtime_lock(rt);
+    tess_list_lock(&rt->list_lock);
     for (const comm_region *r = rt->regions; r != NULL && !found; r = r->next)
         found = r->shared && at >= r->local && at + bytes <= r->local + r->bytes;
-    tess_runtime_unlock(rt);
+    tess_list_unlock(&rt->list_lock);
     return found;
 }
 

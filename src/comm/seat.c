@@ -79,6 +79,7 @@ tess_status tess_runtime_join_job(const tess_runtime_options *options, tess_runt
     TESS_GOTO(TESS_NEW(mem, 1, "runtime", &rt), pools);
     rt->mem = mem;
     atomic_flag_clear(&rt->list_lock);
+    atomic_flag_clear(&rt->teams_lock);
     rt->timeout_s = options->comm_timeout_s > 0 ? options->comm_timeout_s : 600;
     rt->native_reductions = options->native_reductions;
     tess_object program;

@@ -82,11 +82,11 @@ tess_team *tess_team_find_alike(const tess_team *team)
 {
     tess_runtime *rt = team->runtime;
     tess_team *found = NULL;
-    tess_runtime_lock(rt);
+    tess_list_lock(&rt->teams_lock);
     for (tess_team *other = rt->teams; other != NULL && found == NULL; other = other->next)
         if (other != team && other->size == team->size && other->broken == TESS_OK)
             found = other;
-    tess_runtime_unlock(rt);
+    tess_list_unlock(&rt->teams_lock);
     return found;
 }
 
@@ -107,11 +107,11 @@ static void add_object(tess_runtime *rt, const tess_object *object)
 {
     char path[PATH_MAX];
     const char *whole = whole_path(object->path, path, sizeof(path));
-    tess_runtime_lock(rt);
+    tess_list_lock(&rt->list_lock);
     tess_trace_objects_add(&tess_job_ring(&rt->job, rt->rank)->objects, object->id, whole);
     if (rt->ring_is_file)
         tess_trace_objects_add(&rt->ring->objects, object->id, whole);
-    tess_runtime_unlock(rt);
+    tess_list_unlock(&rt->list_lock);
 }
 
 static uint64_t find_site(tess_runtime *rt, const void *address)

@@ -50,13 +50,13 @@ tess_status tess_team_reserve_world(tess_runtime *rt)
 static void remove_team(tess_team *team)
 {
     tess_runtime *rt = team->runtime;
-    tess_runtime_lock(rt);
+    tess_list_lock(&rt->teams_lock);
     tess_team **at = &rt->teams;
     while (*at != NULL && *at != team)
         at = &(*at)->next;
     if (*at != NULL)
         *at = team->next;
-    tess_runtime_unlock(rt);
+    tess_list_unlock(&rt->teams_lock);
 }
 
 /* The arrays with the widest elements come first, so that all are aligned. */
@@ -111,10 +111,10 @@ tess_status tess_team_attach(tess_runtime *rt, const char *name, int *ranks, int
         return tess_fail_context(status, "team '%s'", name);
     }
     tess_trace_add_team(rt->ring, hash, name, size, rank);
-    tess_runtime_lock(rt);
+    tess_list_lock(&rt->teams_lock);
     team->next = rt->teams;
     rt->teams = team;
-    tess_runtime_unlock(rt);
+    tess_list_unlock(&rt->teams_lock);
     *out = team;
     return TESS_OK;
 }

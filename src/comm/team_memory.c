@@ -73,10 +73,10 @@ static tess_status alloc_region(tess_team *team, const char *call, comm_region r
                  "'%s'", what);
     comm_region *r = memory;
     *r = region;
-    tess_runtime_lock(rt);
+    tess_list_lock(&rt->list_lock);
     r->next = rt->regions;
     rt->regions = r;
-    tess_runtime_unlock(rt);
+    tess_list_unlock(&rt->list_lock);
     tess_mem_count(rt->mem, r->pool, (int64_t)r->counted);
     return TESS_OK;
 }
@@ -86,14 +86,14 @@ static void free_region(tess_team *team, void *memory, bool shared, const void *
     if (memory == NULL)
         return;
     tess_runtime *rt = team->runtime;
-    tess_runtime_lock(rt);
+    tess_list_lock(&rt->list_lock);
     comm_region **at = &rt->regions;
     while (*at != NULL && ((*at)->local != memory || (*at)->shared != shared))
         at = &(*at)->next;
     comm_region *region = *at;
     if (region != NULL)
         *at = region->next;
-    tess_runtime_unlock(rt);
+    tess_list_unlock(&rt->list_lock);
     if (region == NULL)
         return;
     tess_mem_count(rt->mem, region->pool, -(int64_t)region->counted);

@@ -10,7 +10,7 @@ static const double shown_s = 0.02; /* a wait longer than this is shown on the b
 /* Progresses other teams as well: a peer may wait for our part there, because callers need no order between teams. */
 static void help_other_teams(tess_runtime *rt, tess_team *mine)
 {
-    if (atomic_flag_test_and_set_explicit(&rt->list_lock, memory_order_acquire))
+    if (atomic_flag_test_and_set_explicit(&rt->teams_lock, memory_order_acquire))
         return;
     for (tess_team *team = rt->teams; team != NULL; team = team->next) {
         bool can = team->backend->is_mine == NULL || team->backend->is_mine();
@@ -19,7 +19,7 @@ static void help_other_teams(tess_runtime *rt, tess_team *mine)
         tess_team_progress(team);
         tess_team_unlock(team);
     }
-    atomic_flag_clear_explicit(&rt->list_lock, memory_order_release);
+    tess_list_unlock(&rt->teams_lock);
 }
 
 /* Shows on the board what this rank waits for, and which ranks have not come. */

@@ -33,9 +33,6 @@ static tess_status add_experts(tess_engine *e, tess_fsdp_family **experts)
     const int neighbours = e->at.n_experts / e->at.degree[TESS_AXIS_TP];
     if (e->at.n_experts == 1)
         return TESS_OK;
-    TESS_CHECK(!e->compute.apart, TESS_E_UNSUPPORTED,
-               "parallelism.expert_parallel_degree: tokens move between ranks in the host's memory: set "
-               "job.device=cpu, or expert_parallel_degree=1");
     return tess_fsdp_add_family(e->fsdp, "experts", e->at.degree[TESS_AXIS_SHARD] / neighbours, neighbours, experts);
 }
 
@@ -270,10 +267,11 @@ static tess_status agree_on_kernels(tess_engine *e)
     return tess_team_agree(e->team, status);
 }
 
-/* Whether memory of the device goes to other ranks: shards, or the streams and matrices of ranks that share a model. */
+/* Whether memory of the device goes to other ranks: shards, or the streams, matrices and rows of ranks that share a
+ * model. */
 static bool sends_from_device(const tess_engine *e)
 {
-    const bool shares_model = e->at.degree[TESS_AXIS_TP] > 1 || e->at.degree[TESS_AXIS_PP] > 1;
+    const bool shares_model = e->at.degree[TESS_AXIS_TP] > 1 || e->at.degree[TESS_AXIS_PP] > 1 || e->at.n_experts > 1;
     return e->compute.resident || (e->compute.apart && shares_model && !e->is_second);
 }
 

@@ -52,7 +52,8 @@ verify 6 $ep=2 training.global_batch_size=22 parallelism.shard_strategy=hybrid \
 verify 8 $tp=2 $ep=4 model.config=qwen.json parallelism.enable_sequence_parallel=false
 verify 4 $ep=4 model.config=qwen.json training.seq_len=2 training.local_batch_size=1 # most experts have no token
 verify 2 $ep=2 offload.folder="$work" offload.activations=true offload.params=true offload.grads=true job.device=cpu
-verify 2 job.device=far
+TESSERA_FAR_DELAYS=3:200 verify 4 $pp=2 $ep=2 job.device=far parallelism.pipeline_parallel_schedule=zb_h1
+TESSERA_DEVICE=far TESSERA_SHARDS=device verify 4 $tp=2 $ep=4 model.config=qwen.json
 verify 2 training.fp8=true
 verify 2 offload.folder="$work" offload.activations=true offload.params=true job.device=cpu
 verify 2 training.mixed_precision_param=float16 training.loss_scale=0
@@ -116,7 +117,6 @@ refused "a power of two that divides data_parallel_shard_degree (3)" 3 $ep=3
 refused "they cannot have as many of the 6 experts each; choose a parallelism.expert_parallel_degree that divides 6" 4 $ep=4
 refused "expert_tensor_parallel_degree: 2; ranks that divide experts have whole ones" 2 $ep=2 \
     parallelism.expert_tensor_parallel_degree=2
-refused "set job.device=cpu, or expert_parallel_degree=1" 2 $ep=2 job.device=far
 refused "training.mixed_precision_reduce: an expert's gradient is summed over 2 micro-batches" 2 $ep=2 \
     training.mixed_precision_reduce=bfloat16
 refused "fsdp_reshard_after_forward: 2 does not divide the 3 ranks that share a copy of the same experts" 6 $ep=2 \

@@ -81,6 +81,13 @@ TESSERA_CPU=ref rl few -n 1 "${few[@]}" || fail "one rank: $(tail -n 1 few.out)"
 TESSERA_CUDA=$fake/libtessera_cuda.so LD_LIBRARY_PATH=$fake TESSERA_CUBLAS=off CUDA_FAKE=devices=4 TESSERA_SHARDS=device \
     TESSERA_CPU=ref parts "2 stages x 2 ranks on what plays GPUs" few 4 "${few[@]}" $pp=2 $tp=2 job.device=cuda
 
+TESSERA_DEVICE=far TESSERA_SHARDS=device parts "experts divided over ranks on a device apart" experts 4 "${experts[@]}" \
+    $ep=4 $tp=2
+few_experts=("${experts[@]}" "${few[@]}" rl.updates=1)
+TESSERA_CPU=ref rl few_experts -n 1 "${few_experts[@]}" || fail "one rank: $(tail -n 1 few_experts.out)"
+TESSERA_CUDA=$fake/libtessera_cuda.so LD_LIBRARY_PATH=$fake TESSERA_CUBLAS=off CUDA_FAKE=devices=4 TESSERA_SHARDS=device \
+    TESSERA_CPU=ref parts "experts divided over what plays GPUs" few_experts 2 "${few_experts[@]}" $ep=2 job.device=cuda
+
 # ---- A policy that is larger than a rank ----
 cat >large.json <<JSON
 {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 301, "hidden_size": 384,

@@ -481,6 +481,31 @@ static void operations_in_flight_keep_their_order(void)
     leave(&r);
 }
 
+/* A rank that waits in one team lets those of others advance. */
+static void a_copy_for_the_host_ends_while_another_team_waits(void)
+{
+    rank r = join();
+    layout l = make_layout(&r, 3);
+    tess_team *again;
+    tess_work *gather;
+    float one = 1;
+    EXPECT_OK(tess_team_split(r.team, 0, r.me, "again", &again));
+    buffer shard = take_floats(&r, l.shard, 1, false), full = take(&r, l.full * sizeof(float), false);
+    EXPECT_OK(tess_all_gather_pieces(r.team, shard.host, TESS_F32, full.host, TESS_F32, l.pieces, N_PIECES, NULL));
+    EXPECT_OK(
+        tess_all_gather_pieces(r.team, shard.device, TESS_F32, full.device, TESS_F32, l.pieces, N_PIECES, &gather));
+    EXPECT_OK(tess_stream_synchronize(r.stream));
+    if (r.me == 0)
+        usleep(20000);
+    EXPECT_OK(tess_all_reduce(again, &one, &one, 1, TESS_F32, TESS_SUM, NULL));
+    EXPECT_OK(tess_work_wait(&gather, 0));
+    expect_same(&r, "gathered pieces", &full);
+    tess_team_destroy(&again);
+    give(&r, &shard);
+    give(&r, &full);
+    leave(&r);
+}
+
 /* ---- Faults ---- */
 static void a_gradient_that_is_not_finite_is_found(void)
 {
@@ -867,6 +892,7 @@ static const test_case cases[] = {
     CASE(no_byte_passes_through_the_host_where_gpus_reach_each_other, 2, 0, TEST_ALONE),
     CASE(bytes_pass_through_the_host_once_where_they_do_not, 2, 0, TEST_ALONE),
     CASE(operations_in_flight_keep_their_order, 4),
+    CASE(a_copy_for_the_host_ends_while_another_team_waits, 2),
     CASE(a_gradient_that_is_not_finite_is_found, 3, 0, TEST_NEVER),
     CASE(buffers_of_two_kinds_are_refused, 1),
     CASE(ranks_that_differ_are_named, 3, 0, TEST_ALONE),

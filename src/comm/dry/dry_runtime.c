@@ -125,6 +125,7 @@ tess_status tess_dry_runtime_create(const tess_dry_options *o, tess_runtime **ou
     rt->n_threads = o->n_threads;
     rt->timeout_s = 600;
     atomic_flag_clear(&rt->list_lock);
+    atomic_flag_clear(&rt->teams_lock);
     *out = rt;
     status = build(rt, o);
     if (status != TESS_OK)

@@ -8,7 +8,8 @@
 
 typedef struct tess_expert_team tess_expert_team;
 
-/* Divides `parent` into teams of `degree` consecutive ranks. Rows are memory of the host. Collective over `parent`, as
+/* Divides `parent` into teams of `degree` consecutive ranks. Rows are memory of the host, or of the device that the
+ * runtime knows (comm/device_windows.h). Collective over `parent`, as
  * destroy is. */
 tess_status tess_expert_team_create(tess_team *parent, int degree, tess_expert_team **team);
 void tess_expert_team_destroy(tess_expert_team **team);
