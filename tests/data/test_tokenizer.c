@@ -300,12 +300,13 @@ static void special_tokens_of_the_older_layout_are_found_where_they_are_stated(v
                  true, 800); /* a token that no file has comes after the vocabulary */
     expect_first(folder, "special_tokens_map.json", "{\"additional_special_tokens\": [{\"content\": \"<tool>\"}]}",
                  "<tool>", false, 801);
-    expect_first(folder, "added_tokens.json", "{\"<left\": 900}", "<left", false, 900);
+    expect_first(folder, "added_tokens.json", "{\"<right\": 950, \"<left\": 900}", "<left", false,
+                 800); /* ids state the order alone */
     EXPECT_OK(tess_os_join(path, sizeof(path), folder, "tokenizer_config.json"));
     EXPECT_OK(tess_os_write_atomic(path, "{}", 2));
     EXPECT_FAILS(tess_tokenizer_load(test_mem(), folder, &tokenizer), TESS_E_UNSUPPORTED, "not stated");
-    expect_first(folder, "config.json", "{\"model_type\": \"qwen3\"}", "<tool>", false, 901);
-    expect_first(folder, "config.json", "{\"model_type\": \"qwen3_moe\"}", "<tool>", false, 901);
+    expect_first(folder, "config.json", "{\"model_type\": \"qwen3\"}", "<tool>", false, 802);
+    expect_first(folder, "config.json", "{\"model_type\": \"qwen3_moe\"}", "<tool>", false, 802);
     const char *other = "{\"tokenizer_class\": \"RobertaTokenizer\"}";
     EXPECT_OK(tess_os_write_atomic(path, other, strlen(other)));
     EXPECT_FAILS(tess_tokenizer_load(test_mem(), folder, &tokenizer), TESS_E_UNSUPPORTED,
@@ -340,6 +341,28 @@ static void ids_and_texts_are_found(void)
 }
 
 #define MODEL "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[\"a b\"]}"
+
+/* HF tokenizers numbers added tokens itself. Of tokens with the same content the last one's flags count, and it is
+ * special if one of them is. */
+static void added_tokens_are_numbered_as_hf_tokenizers_does(void)
+{
+    static const char json[] =
+        "{\"added_tokens\":[{\"id\":10,\"content\":\"<x>\",\"lstrip\":true},"
+        "{\"id\":7,\"content\":\"<y>\"},{\"id\":7,\"content\":\"\"},{\"id\":9,\"content\":\"b\"},"
+        "{\"id\":4000000000,\"content\":\"<x>\",\"rstrip\":true,\"special\":true},"
+        "{\"id\":3,\"content\":\"<z>\"},{\"id\":3,\"content\":\"<x>\",\"rstrip\":true}],"
+        "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\" \":2},\"merges\":[]}}";
+    static const int32_t want[] = {0, 2, 3, 1, 4, 5};
+    tess_tokenizer *tokenizer;
+    tess_ids ids = {.mem = test_mem()};
+    EXPECT_OK(tess_tokenizer_parse(test_mem(), json, strlen(json), "t.json", &tokenizer));
+    encode(tokenizer, "a <x> b<y><z>", 13, false, &ids);
+    expect_ids("renumbered", &ids, want, 6);
+    EXPECT(tess_tokenizer_is_special(tokenizer, 3) && !tess_tokenizer_is_special(tokenizer, 4));
+    EXPECT_INT(tess_tokenizer_vocab_size(tokenizer), 6);
+    tess_ids_free(&ids);
+    tess_tokenizer_destroy(&tokenizer);
+}
 
 static void what_cannot_be_read_is_named(void)
 {
@@ -389,7 +412,7 @@ static void what_cannot_be_read_is_named(void)
         {"{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"x\"}}]}," MODEL
          "}",
          TESS_E_FORMAT, "'x'"},
-        {"{\"added_tokens\":[{\"id\":1,\"content\":\"c\"}]," MODEL "}", TESS_E_FORMAT, "added_tokens[0]"},
+        {"{\"added_tokens\":[{\"id\":-1,\"content\":\"c\"}]," MODEL "}", TESS_E_FORMAT, "added_tokens[0]"},
         {"{\"added_tokens\":[{\"content\":\"c\"}]," MODEL "}", TESS_E_FORMAT, "'id'"},
         {"{\"added_tokens\":3," MODEL "}", TESS_E_FORMAT, "list"},
     };
@@ -611,6 +634,7 @@ static const test_case cases[] = {
     CASE(vocab_and_merges_give_the_ids_of_hf_tokenizers),
     CASE(special_tokens_of_the_older_layout_are_found_where_they_are_stated),
     CASE(ids_and_texts_are_found),
+    CASE(added_tokens_are_numbered_as_hf_tokenizers_does),
     CASE(what_cannot_be_read_is_named),
     CASE(classes_hold_the_characters_that_hf_tokenizers_see),
     CASE(a_text_is_not_settled_where_the_decoder_may_still_replace_it),

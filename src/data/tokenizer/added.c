@@ -64,21 +64,64 @@ static tess_status read_flags(const tess_node *node, tess_added *token)
     return TESS_OK;
 }
 
-static tess_status read_token(tess_mem *mem, const tess_node *node, const tess_strings *vocab, tess_added *token)
+/* Reads the token. Its id is the vocabulary's or settled later, as in HF tokenizers: the stated one has no meaning. */
+static tess_status read_token(const tess_node *node, tess_added *token)
 {
     TESS_TRY(tess_node_text(node, "content", &token->content));
     TESS_CHECK(token->content.size <= TESS_MAX_ADDED_SIZE, TESS_E_UNSUPPORTED, "%s: a token of %zu bytes (at most %d)",
                node->what, token->content.size, TESS_MAX_ADDED_SIZE);
     const json_t *id = json_object_get(node->json, "id");
-    TESS_CHECK(json_is_integer(id) && json_integer_value(id) >= 0 && json_integer_value(id) < TESS_MAX_TOKEN_ID,
-               TESS_E_FORMAT, "%s: 'id' is not an integer of 0..%d", node->what, TESS_MAX_TOKEN_ID - 1);
-    token->id = (int32_t)json_integer_value(id);
-    /* A token that the model also has keeps the model's id, as in HF tokenizers. */
-    const tess_string_entry *known = tess_strings_find(vocab, token->content.data, token->content.size);
-    if (known != NULL)
-        token->id = (int32_t)known->value;
-    token->pattern.mem = mem;
+    TESS_CHECK(json_is_integer(id) && json_integer_value(id) >= 0 && json_integer_value(id) <= UINT32_MAX,
+               TESS_E_FORMAT, "%s: 'id' is not an integer of 0..%u", node->what, UINT32_MAX);
     return read_flags(node, token);
+}
+
+/* Numbers the newest token: tokens that the model lacks come after its vocabulary, in the order of the list. If an
+ * earlier token has the same content, that one takes the flags of the newest, which is removed. `numbers` has the
+ * contents so far, and their indices. */
+static tess_status settle_newest(tess_added_set *set, const tess_strings *vocab, tess_strings *numbers, int64_t *next)
+{
+    tess_added *token = &set->tokens[set->n_tokens - 1];
+    const size_t size = token->content.size;
+    const tess_string_entry *known = tess_strings_find(vocab, token->content.data, size);
+    tess_string_entry *entry = NULL;
+    bool added = false;
+    if (size > 0)
+        TESS_TRY(tess_strings_add(numbers, token->content.data, size, (int64_t)set->n_tokens - 1, &entry, &added));
+    if (added) {
+        token->id = (int32_t)(known != NULL ? known->value : (*next)++);
+        return TESS_OK;
+    }
+    set->n_tokens--;
+    tess_buffer_free(&token->content);
+    if (size == 0)
+        return TESS_OK;
+    tess_added *first = &set->tokens[entry->value];
+    const bool special = first->special || token->special;
+    token->id = first->id;
+    token->content = first->content;
+    *first = *token;
+    first->special = special;
+    return TESS_OK;
+}
+
+static tess_status read_list(tess_added_set *set, const tess_node *node, const tess_strings *vocab)
+{
+    TESS_AUTO(tess_strings_free) tess_strings numbers = {.mem = set->mem};
+    int64_t next = (int64_t)vocab->n_entries;
+    for (size_t i = 0; i < json_array_size(node->json); i++) {
+        tess_node item = {.json = json_array_get(node->json, i)};
+        snprintf(item.what, sizeof(item.what), "%.200s[%zu]", node->what, i);
+        TESS_TRY(tess_mem_reserve(set->mem, TESS_POOL_MISC, set->n_tokens + 1, sizeof(tess_added), "added tokens",
+                                  &set->capacity, &set->tokens));
+        tess_added *token = &set->tokens[set->n_tokens++];
+        *token = (tess_added){.content = {.mem = set->mem}, .pattern = {.mem = set->mem}};
+        TESS_TRY(read_token(&item, token));
+        TESS_TRY(settle_newest(set, vocab, &numbers, &next));
+        TESS_CHECK(next <= TESS_MAX_TOKEN_ID, TESS_E_UNSUPPORTED, "%s: more than %d tokens", item.what,
+                   TESS_MAX_TOKEN_ID);
+    }
+    return TESS_OK;
 }
 
 tess_status tess_added_read(tess_added_set *set, const tess_node *node, const tess_strings *vocab,
@@ -87,24 +130,18 @@ tess_status tess_added_read(tess_added_set *set, const tess_node *node, const te
     if (node->json == NULL || json_is_null(node->json))
         return TESS_OK;
     TESS_CHECK(json_is_array(node->json), TESS_E_FORMAT, "%s: expected a list", node->what);
+    TESS_TRY(read_list(set, node, vocab));
     TESS_AUTO(tess_norm_scratch_free)
     tess_norm_scratch scratch = {.mem = set->mem, .text = {{.mem = set->mem}, {.mem = set->mem}}};
     TESS_TRY(tess_oniguruma_scratch_create(set->mem, &scratch.regex));
-    for (size_t i = 0; i < json_array_size(node->json); i++) {
-        tess_node item = {.json = json_array_get(node->json, i)};
-        snprintf(item.what, sizeof(item.what), "%.200s[%zu]", node->what, i);
-        TESS_TRY(tess_mem_reserve(set->mem, TESS_POOL_MISC, set->n_tokens + 1, sizeof(tess_added), "added tokens",
-                                  &set->capacity, &set->tokens));
-        tess_added *token = &set->tokens[set->n_tokens++];
-        *token = (tess_added){.content = {.mem = set->mem}, .pattern = {.mem = set->mem}};
-        TESS_TRY(read_token(set->mem, &item, vocab, token));
+    for (size_t i = 0; i < set->n_tokens; i++) {
+        tess_added *token = &set->tokens[i];
         const char *pattern = token->content.data;
         size_t size = token->content.size;
         if (token->normalized)
             TESS_TRY(tess_normalize(normalizer, &scratch, token->content.data, size, &pattern, &size));
         TESS_TRY(tess_buffer_append(&token->pattern, pattern, size));
-        TESS_TRY(trie_add(set->mem, token->normalized ? &set->normalized : &set->raw, pattern, size,
-                          (int32_t)set->n_tokens - 1));
+        TESS_TRY(trie_add(set->mem, token->normalized ? &set->normalized : &set->raw, pattern, size, (int32_t)i));
     }
     return TESS_OK;
 }

@@ -63,10 +63,6 @@ static tess_status index_tokens(tess_tokenizer *t, const char *what)
     for (size_t i = 0; i < t->added.n_tokens; i++) {
         const tess_added *added = &t->added.tokens[i];
         tess_token *token = &t->tokens[added->id];
-        TESS_CHECK(token->text == NULL || (token->size == added->content.size &&
-                                           memcmp(token->text, added->content.data, token->size) == 0),
-                   TESS_E_FORMAT, "%s: added_tokens[%zu]: id %d already belongs to '%.64s'", what, i, added->id,
-                   token->text);
         /* HF tokenizers decodes a normalized token to the pattern that it matches in the text. */
         const tess_buffer *text = added->normalized && added->pattern.size > 0 ? &added->pattern : &added->content;
         *token = (tess_token){.text = text->data,

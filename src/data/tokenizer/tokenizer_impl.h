@@ -109,7 +109,7 @@ typedef struct tess_added_set {
     tess_trie raw, normalized;
 } tess_added_set;
 
-/* Reads the tokens from the list at the top level of the file. `vocab`: the model's vocabulary. */
+/* Reads the tokens from the list at the top level of the file, and numbers them. `vocab`: the model's vocabulary. */
 tess_status tess_added_read(tess_added_set *set, const tess_node *node, const tess_strings *vocab,
                             const tess_normalizer *normalizer);
 void tess_added_free(tess_added_set *set);

@@ -33,7 +33,7 @@ typedef struct slow_files {
     const tokenizer_class *class;
     json_t *vocab, *merges, *config, *map, *added_ids; /* config: tokenizer_config.json; map: special_tokens_map.json */
     json_t *added;                                     /* added_tokens of tokenizer.json */
-    int64_t next_id;                                   /* id of the next token that is in no file */
+    int64_t next_id;                                   /* id of the next token that the vocabulary lacks */
 } slow_files;
 
 static bool holds(const char *folder, const char *name)
@@ -107,9 +107,8 @@ static tess_status load_merges(tess_mem *mem, slow_files *f)
     return TESS_OK;
 }
 
-/* Adds a token: a string, or an object with its content and flags. `id` -1: the vocabulary's id, or the next free
- * one. */
-static tess_status add_token(slow_files *f, const json_t *token, int64_t id, bool special)
+/* Adds a token: a string, or an object with its content and flags. Its id is the vocabulary's, or the next free one. */
+static tess_status add_token(slow_files *f, const json_t *token, bool special)
 {
     static const char *const flags[] = {"single_word", "lstrip", "rstrip", "normalized", "special"};
     const char *content = json_string_value(json_is_object(token) ? json_object_get(token, "content") : token);
@@ -126,11 +125,7 @@ static tess_status add_token(slow_files *f, const json_t *token, int64_t id, boo
                        : TESS_OK;
     }
     const json_t *known = json_object_get(f->vocab, content);
-    if (id < 0)
-        id = known != NULL ? json_integer_value(known) : f->next_id;
-    TESS_CHECK(id >= 0 && id < TESS_MAX_TOKEN_ID, TESS_E_FORMAT, "%s: the id of '%.64s' is not an integer of 0..%d",
-               f->folder, content, TESS_MAX_TOKEN_ID - 1);
-    f->next_id = id >= f->next_id ? id + 1 : f->next_id;
+    const int64_t id = known != NULL ? json_integer_value(known) : f->next_id++;
     json_t *added = json_pack("{s:I, s:s}", "id", (json_int_t)id, "content", content);
     for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]) && added != NULL; i++)
         json_object_set_new(added, flags[i], json_boolean(json_is_true(json_object_get(token, flags[i]))));
@@ -148,37 +143,63 @@ static const json_t *stated_token(const slow_files *f, const char *key)
     return token != NULL ? token : json_object_get(f->map, key);
 }
 
-static tess_status add_tokens(slow_files *f)
+typedef struct numbered_token {
+    int64_t id;
+    json_t *token; /* borrowed */
+    const char *content;
+} numbered_token;
+
+static int by_id(const void *a, const void *b)
+{
+    const numbered_token *x = a, *y = b;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* Adds the tokens of added_tokens_decoder or, if there is none, of added_tokens.json. As in transformers, ids state
+ * their order alone. */
+static tess_status add_numbered(tess_mem *mem, slow_files *f)
+{
+    TESS_AUTO(tess_mem_drop) numbered_token *list = NULL;
+    json_t *decoder = json_object_get(f->config, "added_tokens_decoder"), *token;
+    const bool decodes = json_object_size(decoder) > 0;
+    const char *key;
+    size_t n = 0;
+    TESS_TRY(TESS_NEW(mem, json_object_size(decodes ? decoder : f->added_ids), "added tokens", &list));
+    json_object_foreach (decodes ? decoder : f->added_ids, key, token) {
+        char *end = NULL;
+        numbered_token *t = &list[n++];
+        *t = (numbered_token){decodes ? strtoll(key, &end, 10) : json_integer_value(token), token, key};
+        TESS_CHECK(!decodes || (*end == '\0' && end > key && t->id >= 0), TESS_E_FORMAT,
+                   "%s/tokenizer_config.json: added_tokens_decoder: '%.32s' is no id", f->folder, key);
+        TESS_CHECK(decodes || (json_is_integer(token) && t->id >= 0), TESS_E_FORMAT,
+                   "%s/added_tokens.json: '%.64s' has no id", f->folder, key);
+    }
+    if (n > 1)
+        qsort(list, n, sizeof(*list), by_id);
+    for (size_t i = 0; i < n; i++) {
+        json_auto_t *content = json_string(list[i].content);
+        TESS_TRY(add_token(f, decodes ? list[i].token : content, false));
+    }
+    return TESS_OK;
+}
+
+static tess_status add_tokens(tess_mem *mem, slow_files *f)
 {
     static const char *const lists[] = {"additional_special_tokens", "extra_special_tokens"};
-    const char *key;
-    json_t *token;
     f->added = json_array();
     f->next_id = (int64_t)json_object_size(f->vocab);
-    json_object_foreach (json_object_get(f->config, "added_tokens_decoder"), key, token) {
-        char *end;
-        long long id = strtoll(key, &end, 10);
-        TESS_CHECK(*end == '\0' && end > key && id >= 0, TESS_E_FORMAT,
-                   "%s/tokenizer_config.json: added_tokens_decoder: '%.32s' is no id", f->folder, key);
-        TESS_TRY(add_token(f, token, id, false));
-    }
-    json_object_foreach (f->added_ids, key, token) {
-        json_auto_t *content = json_string(key);
-        TESS_CHECK(json_is_integer(token) && json_integer_value(token) >= 0, TESS_E_FORMAT,
-                   "%s/added_tokens.json: '%.64s' has no id", f->folder, key);
-        TESS_TRY(add_token(f, content, json_integer_value(token), false));
-    }
+    TESS_TRY(add_numbered(mem, f));
     for (const char *const *name = tess_special_token_names; *name != NULL; name++)
         if (json_is_string(stated_token(f, *name)) || json_is_object(stated_token(f, *name)))
-            TESS_TRY(add_token(f, stated_token(f, *name), -1, true));
+            TESS_TRY(add_token(f, stated_token(f, *name), true));
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
         for (size_t k = 0; k < json_array_size(stated_token(f, lists[i])); k++)
-            TESS_TRY(add_token(f, json_array_get(stated_token(f, lists[i]), k), -1, true));
+            TESS_TRY(add_token(f, json_array_get(stated_token(f, lists[i]), k), true));
     bool absent = false;
     for (int i = 0; i < 4 && f->class->end_of_text[i] != NULL; i++)
         absent = absent || stated_token(f, f->class->end_of_text[i]) == NULL;
     json_auto_t *end_of_text = json_string("<|endoftext|>");
-    return absent ? add_token(f, end_of_text, -1, true) : TESS_OK;
+    return absent ? add_token(f, end_of_text, true) : TESS_OK;
 }
 
 /* Returns the template that puts the bos before each text, if GPT-2's tokenizer asks for one; otherwise NULL. */
@@ -241,7 +262,7 @@ tess_status tess_vocab_merges_load(tess_mem *mem, const char *folder, json_t **j
     TESS_GOTO(find_class(&f), loaded);
     TESS_GOTO(load(folder, "vocab.json", &f.vocab), loaded);
     TESS_GOTO(load_merges(mem, &f), loaded);
-    TESS_GOTO(add_tokens(&f), loaded);
+    TESS_GOTO(add_tokens(mem, &f), loaded);
     status = compose(&f, json);
 loaded:
     json_decref(f.config);
