@@ -10,6 +10,7 @@ otherwise from the regexes that the family's tokenizer.json states. All text is 
 import argparse
 import array
 import base64
+import collections
 import json
 import os
 import random
@@ -129,11 +130,14 @@ def training_text():
 
 
 def trained(corpus, size, pre, first=(), alphabet=()):
-    """Trains merges over stretches of seven characters: they cross every border that a pre-tokenizer may draw, so ids show it."""
+    """Trains merges over stretches of seven characters: they cross every border that a pre-tokenizer may draw, so ids show it.
+    The trainer would break ties between equally frequent characters at random, so it gets its alphabet."""
     t = Tokenizer(models.BPE())
+    counts = collections.Counter("".join(corpus))
+    alphabet = list(alphabet) or sorted(counts, key=lambda c: (counts[c], unicodedata.category(c), c))[-200:]
     t.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(r"(?m:.{1,7})"), "isolated")] + pre)
     t.train_from_iterator(corpus, trainers.BpeTrainer(vocab_size=size, show_progress=False, special_tokens=list(first),
-                                                      initial_alphabet=list(alphabet), limit_alphabet=max(len(alphabet), 200)))
+                                                      initial_alphabet=alphabet, limit_alphabet=len(alphabet)))
     model = json.loads(t.to_str())["model"]
     return list(model["vocab"]), [tuple(m) for m in model["merges"]]
 
