@@ -261,7 +261,9 @@ tess_status tess_config_check_degrees(tess_config *config, int ranks)
         *shards * replicas == world, TESS_E_INVALID,
         "parallelism: %lld replicas x %lld shards = %lld ranks, but there are %d: set data_parallel_shard_degree=%lld",
         (long long)replicas, (long long)*shards, (long long)(*shards * replicas), world, (long long)(world / replicas));
-    TESS_TRY(check_groups(config, config->parallelism.data_parallel_shard_degree, "parameters"));
+    TESS_TRY(check_groups(config,
+                          config->parallelism.data_parallel_shard_degree * config->parallelism.context_parallel_degree,
+                          "parameters"));
     return tess_rank_order_read(&config->parallelism, &(tess_rank_order){0});
 }
 
@@ -298,6 +300,39 @@ static tess_status check_experts(const tess_config *c)
     TESS_CHECK(c->optimizer.name != TESS_MUON, TESS_E_UNSUPPORTED,
                "optimizer.name=muon: it assembles matrices over all ranks, and each has other experts: set "
                "parallelism.expert_parallel_degree=1, or another optimizer");
+    return TESS_OK;
+}
+
+/* Checks the ranks that divide tokens, and the leaves of sums over tokens. */
+static tess_status check_context(const tess_config *c)
+{
+    const int64_t ranks = c->parallelism.context_parallel_degree, leaves = c->training.context_leaves;
+    const int64_t least = ranks == 1                                                              ? 1
+                          : c->parallelism.context_parallel_load_balancer == TESS_BALANCER_ZIGZAG ? 2 * ranks
+                                                                                                  : ranks;
+    TESS_CHECK(
+        (ranks & (ranks - 1)) == 0, TESS_E_INVALID,
+        "parallelism.context_parallel_degree: %lld; the tokens of a micro-batch are divided among a power of two "
+        "of ranks",
+        (long long)ranks);
+    TESS_CHECK((leaves & (leaves - 1)) == 0 && leaves >= least, TESS_E_INVALID,
+               "training.context_leaves: %lld; it is a power of two, and at least %lld with "
+               "parallelism.context_parallel_degree=%lld and context_parallel_load_balancer=%s: set it to %lld, or to "
+               "twice the largest number of ranks that you plan to use; it changes the bits",
+               (long long)leaves, (long long)least, (long long)ranks, least == ranks ? "contiguous" : "zigzag",
+               (long long)least);
+    if (leaves == 1)
+        return TESS_OK;
+    TESS_CHECK(c->training.passes == 1, TESS_E_UNSUPPORTED,
+               "training.passes: a pass has no leaves of its own: set passes=1, or training.context_leaves=1");
+    TESS_CHECK(c->parallelism.expert_parallel_degree == 1, TESS_E_UNSUPPORTED,
+               "parallelism.expert_parallel_degree: experts have no leaves yet: set it to 1, or "
+               "training.context_leaves=1");
+    TESS_CHECK(
+        ranks == 1 || c->training.mixed_precision_reduce == TESS_PRECISION_F32, TESS_E_UNSUPPORTED,
+        "training.mixed_precision_reduce: each of %lld ranks would round its part of a micro-batch's gradient: set it "
+        "to float32, or parallelism.context_parallel_degree=1",
+        (long long)ranks);
     return TESS_OK;
 }
 
@@ -403,6 +438,7 @@ tess_status tess_config_check_step(tess_config *config, int ranks)
                                               config->parallelism.tensor_parallel_degree > 1));
     TESS_TRY(tess_config_check_degrees(config, ranks));
     TESS_TRY(check_experts(config));
+    TESS_TRY(check_context(config));
     TESS_TRY(check_batch(config, tess_config_trainers(config, ranks)));
     tess_lr_scheduler_fit(&config->lr_scheduler, config->training.steps);
     return TESS_OK;

@@ -19,6 +19,8 @@ tess_executor_options tess_engine_activations(const tess_config *c)
                                      .train = true,
                                      .sequence_parallel = c->parallelism.tensor_parallel_degree > 1 &&
                                                           c->parallelism.enable_sequence_parallel};
+    options.context = tess_context_of(c);
+    options.max_tokens = tess_context_tokens(&options.context, options.max_tokens);
     /* The configuration's check has already reported the error. */
     if (tess_activation_groups(&c->activation_checkpoint, &options.recompute_groups) != TESS_OK)
         tess_error_clear();

@@ -11,6 +11,7 @@
 #include "comm/device_windows.h"
 #include "comm/rejoin.h"
 #include "comm/seat.h"
+#include "comm/split.h"
 #include "inject/inject.h"
 #include "device/peak.h"
 #include "parallel/fsdp/fsdp_offload.h"
@@ -149,7 +150,8 @@ static tess_status check_experts_alike(const tess_engine *e)
 static tess_status build_model(tess_engine *e, const tess_model_config *model_config)
 {
     tess_axis axes[TESS_MESH_MAX_AXES];
-    TESS_TRY(tess_mesh_create_over(e->team, axes, tess_axes_of(&e->config->parallelism, axes), &e->mesh));
+    const int n_axes = tess_axes_join(axes, tess_axes_of(&e->config->parallelism, axes));
+    TESS_TRY(tess_mesh_create_over(e->team, axes, n_axes, &e->mesh));
     e->at = tess_coordinates_of(&e->config->parallelism, tess_team_rank(e->team));
     TESS_TRY(create_models(e, model_config));
     if (!e->is_second) {
@@ -174,7 +176,7 @@ static tess_status build_sharding(tess_engine *e, const engine_source *source)
     if (tess_config_offloads(c))
         TESS_TRY(tess_team_agree(e->team, tess_offload_begin(e->runtime, c, &e->offload)));
     tess_fsdp_set_offload(e->fsdp, tess_offload_pools(c));
-    TESS_TRY(tess_fsdp_set_step_size(e->fsdp, tess_config_micro_batches(c)));
+    TESS_TRY(tess_fsdp_set_step_size(e->fsdp, tess_config_micro_batches(c) * e->at.degree[TESS_AXIS_CP]));
     TESS_TRY(add_units(e));
     tess_offload_make_room(e->mem, c, e->fsdp, 0);
     tess_status status = source->fill != NULL ? tess_fsdp_materialize(e->fsdp, source->fill, source->context)
@@ -182,6 +184,26 @@ static tess_status build_sharding(tess_engine *e, const engine_source *source)
                                               : fill_weights(e, source->options.reporter);
     TESS_TRY_CTX(status, "weights");
     return build_optimizer(e);
+}
+
+static tess_split_place context_place(const void *at, int rank)
+{
+    const tess_coordinates *own = at;
+    const int inner = own->degree[TESS_AXIS_TP], all = own->degree[TESS_AXIS_CP] * inner;
+    return (tess_split_place){.color = rank / all * inner + rank % inner};
+}
+
+/* Opens the exchanges between ranks that divide the tokens of a micro-batch. */
+static tess_status open_context(tess_engine *e, tess_executor_options *options)
+{
+    const size_t most = tess_executor_context_bytes(e->model, options);
+    if (e->at.degree[TESS_AXIS_CP] > 1) {
+        TESS_TRY(tess_team_split_by(e->team, context_place, &e->at, "cp", &e->context_team));
+        TESS_TRY(tess_tensor_create(e->mem, e->context_team, e->compute.stream, most, &e->context));
+        options->context.points = tess_engine_context_points(e);
+    }
+    e->pieces = (tess_pieces){.context = options->context, .mem = e->mem, .max_tokens = options->max_tokens};
+    return TESS_OK;
 }
 
 static tess_status build_executor(tess_engine *e)
@@ -214,6 +236,7 @@ static tess_status build_executor(tess_engine *e)
         TESS_TRY(tess_tensor_create(e->mem, tess_mesh_team(e->mesh, "tp"), e->compute.stream, most, &e->tensor));
         options.points = &points;
     }
+    TESS_TRY(open_context(e, &options));
     tess_expert_points expert_points = tess_engine_expert_points(e);
     if (e->at.n_experts > 1) {
         TESS_TRY(tess_expert_team_create(e->team, e->at.n_experts, &e->experts));
@@ -271,7 +294,7 @@ static tess_status agree_on_kernels(tess_engine *e)
  * model. */
 static bool sends_from_device(const tess_engine *e)
 {
-    const bool shares_model = e->at.degree[TESS_AXIS_TP] > 1 || e->at.degree[TESS_AXIS_PP] > 1 || e->at.n_experts > 1;
+    const bool shares_model = e->at.n_parts > 1 || e->at.n_experts > 1;
     return e->compute.resident || (e->compute.apart && shares_model && !e->is_second);
 }
 
@@ -344,6 +367,9 @@ void tess_engine_destroy(tess_engine **handle)
     tess_stage_destroy(&e->stage);
     tess_executor_destroy(&e->executor);
     tess_tensor_destroy(&e->tensor);
+    tess_tensor_destroy(&e->context);
+    tess_team_destroy(&e->context_team);
+    tess_pieces_free(&e->pieces);
     tess_expert_team_destroy(&e->experts);
     tess_optimizer_destroy(&e->optimizer);
     tess_staging_destroy(&e->compute.staging); /* unpins memory that fsdp owns, so it comes first */

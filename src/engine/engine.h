@@ -13,7 +13,8 @@
 #include "engine/compute.h"
 #include "engine/loss.h"
 #include "engine/loss_scale.h"
-#include "engine/passes.h"
+#include "engine/batch/passes.h"
+#include "engine/batch/context_pieces.h"
 #include "tessera/clock.h"
 #include "config/config.h"
 #include "engine/model/weights.h"
@@ -82,6 +83,9 @@ typedef struct tess_engine {
     tess_optimizer *optimizer;    /* NULL: the program has its own */
     tess_executor *executor;      /* NULL: the program runs the model */
     tess_tensor *tensor;          /* exchanges between the ranks that share its layers; NULL: no rank shares them */
+    tess_team *context_team;      /* the ranks that divide the tokens of the same micro-batches; NULL: one */
+    tess_tensor *context;         /* exchanges between them; NULL: one */
+    tess_pieces pieces;           /* this rank's tokens of micro-batches */
     tess_expert_team *experts;    /* exchanges between the ranks that divide experts; NULL: no rank divides them */
     tess_numbers *numbers;        /* checks of a step's numbers (numbers/numbers.h) */
     tess_loss_meter meter;
@@ -251,6 +255,7 @@ int tess_engine_states(const tess_engine *engine, int index, tess_optimizer_stat
 tess_hooks tess_engine_hooks(tess_engine *engine);
 /* Points (nn/points.h) that exchange with the ranks of the mesh axis "tp". */
 tess_points tess_engine_points(tess_engine *engine);
+tess_points tess_engine_context_points(tess_engine *engine);
 tess_expert_points tess_engine_expert_points(tess_engine *engine);
 
 /* Options that an engine derives from its configuration: those of fsdp and of the optimizer. (activations.h has

@@ -42,15 +42,31 @@ static tess_status post_backward(void *self, int unit)
     return tess_block_post_backward(&e->units[unit]);
 }
 
-/* Exchanges between ranks that share a layer, and counts the time as waiting. */
-static tess_status exchange(void *self, const tess_exchange *exchange)
+/* Exchanges between ranks that share a layer or its tokens, and counts the time as waiting. */
+static tess_status exchange_over(tess_engine *e, tess_tensor *ranks, const tess_exchange *exchange)
 {
-    tess_engine *e = self;
     tess_phase phase = tess_phase_switch(&e->clock, TESS_PHASE_WAIT);
-    tess_points points = tess_tensor_points(e->tensor);
+    tess_points points = tess_tensor_points(ranks);
     TESS_TRY(points.exchange(points.self, exchange));
     tess_phase_switch(&e->clock, phase);
     return TESS_OK;
+}
+
+static tess_status exchange(void *self, const tess_exchange *exchange)
+{
+    tess_engine *e = self;
+    return exchange_over(e, e->tensor, exchange);
+}
+
+static tess_status exchange_tokens(void *self, const tess_exchange *exchange)
+{
+    tess_engine *e = self;
+    return exchange_over(e, e->context, exchange);
+}
+
+tess_points tess_engine_context_points(tess_engine *e)
+{
+    return (tess_points){e, e->at.place[TESS_AXIS_CP], e->at.degree[TESS_AXIS_CP], exchange_tokens};
 }
 
 tess_points tess_engine_points(tess_engine *e)

@@ -40,6 +40,7 @@ tess_status tess_engine_weights_changed(tess_engine *e)
 static uint64_t exchanged(const tess_engine *e)
 {
     return (e->tensor != NULL ? tess_tensor_received(e->tensor) : 0) +
+           (e->context != NULL ? tess_tensor_received(e->context) : 0) +
            (e->experts != NULL ? tess_expert_team_received(e->experts) : 0);
 }
 

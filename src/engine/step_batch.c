@@ -9,14 +9,14 @@ tess_status tess_engine_next_batch(tess_engine *e, const tess_batch_source *sour
     *batch = (tess_batch){.ids = nothing, .pos = nothing, .targets = nothing, .cu_seqlens = nothing};
     if (i < source->n_micro)
         TESS_TRY_CTX(source->next(source->self, source->first + i, batch), "training data");
-    if (e->config->training.loss_scale == 1 || i >= source->n_micro)
-        return TESS_OK;
-    TESS_CHECK(
-        batch->loss == NULL || e->stage == NULL, TESS_E_UNSUPPORTED,
-        "training.loss_scale: in a pipeline, which has several micro-batches under way, only the loss of text is "
-        "scaled; set it to 1");
-    batch->loss = tess_loss_scaled(&e->scaled, batch->loss);
-    return TESS_OK;
+    if (e->config->training.loss_scale != 1 && i < source->n_micro) {
+        TESS_CHECK(
+            batch->loss == NULL || e->stage == NULL, TESS_E_UNSUPPORTED,
+            "training.loss_scale: in a pipeline, which has several micro-batches under way, only the loss of text is "
+            "scaled; set it to 1");
+        batch->loss = tess_loss_scaled(&e->scaled, batch->loss);
+    }
+    return tess_pieces_take(&e->pieces, e->stage != NULL ? (size_t)s : 0, batch);
 }
 
 bool tess_engine_counts(const tess_engine *e)

@@ -69,7 +69,7 @@ tess_status tess_engine_gradients(tess_engine *e, const tess_batch_source *sourc
         e->is_second ? source->n_micro : tess_inject_micro_batches(e->runtime, e->step + 1, source->n_micro);
     if (e->stage != NULL)
         n_micro = tess_stage_fill_up(e->stage, n_micro);
-    TESS_TRY(tess_fsdp_step_begin_shared(e->fsdp, n_micro, &n_local));
+    TESS_TRY(tess_fsdp_step_begin_shared(e->fsdp, n_micro * e->at.degree[TESS_AXIS_CP], &n_local));
     if (e->stage != NULL)
         TESS_TRY(tess_stage_run(e->stage, source, n_local, own));
     for (int64_t s = 0; s < n_local && e->stage == NULL; s++)
@@ -130,6 +130,8 @@ tess_status tess_engine_evaluate(tess_engine *e, tess_executor *executor, const 
 tess_status tess_engine_score(tess_engine *e, const tess_batch *batch, tess_loss_sum *sum)
 {
     const tess_head_task task = {.inv_temperature = 1, .logprob = e->meter.logprobs};
-    TESS_TRY(tess_engine_evaluate(e, e->executor, batch, &task));
-    return tess_engine_add_loss(e, batch->targets, batch->n_tokens, sum);
+    tess_batch own = *batch;
+    TESS_TRY(tess_pieces_take(&e->pieces, 0, &own));
+    TESS_TRY(tess_engine_evaluate(e, e->executor, &own, &task));
+    return tess_engine_add_loss(e, own.targets, own.n_tokens, sum);
 }

@@ -62,6 +62,17 @@ int tess_axes_of(const tess_parallelism_section *parallelism, tess_axis axes[TES
     return n;
 }
 
+int tess_axes_join(tess_axis axes[TESS_MESH_MAX_AXES], int n)
+{
+    for (int i = 1; i < n; i++)
+        if (strcmp(axes[i].name, tess_axis_name(TESS_AXIS_CP)) == 0) {
+            axes[i - 1].size *= axes[i].size;
+            memmove(&axes[i], &axes[i + 1], (size_t)(n - i - 1) * sizeof(axes[0]));
+            return n - 1;
+        }
+    return n;
+}
+
 void tess_axes_degrees(const tess_parallelism_section *parallelism, int degrees[TESS_AXES])
 {
     for (int axis = 0; axis < TESS_AXES; axis++) {

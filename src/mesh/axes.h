@@ -19,6 +19,7 @@ typedef enum tess_axis_kind {
     ROW(PP, "pp", MODEL)                  \
     ROW(REPLICATE, "dp_replicate", BATCH) \
     ROW(SHARD, "dp_shard", BATCH)         \
+    ROW(CP, "cp", MODEL)                  \
     ROW(TP, "tp", MODEL)
 
 #define TESS_AXIS_ENUM(id, name, kind) TESS_AXIS_##id,
@@ -35,6 +36,9 @@ int64_t *tess_axis_degree(tess_parallelism_section *parallelism, int axis);
 
 /* Writes the axes of a run's mesh, once its degrees are set, and returns their number. */
 int tess_axes_of(const tess_parallelism_section *parallelism, tess_axis axes[TESS_MESH_MAX_AXES]);
+/* Joins the axes "dp_shard" and "cp", whose ranks all share the parameters, to one that is called "dp_shard". Returns
+ * the number of axes. */
+int tess_axes_join(tess_axis axes[TESS_MESH_MAX_AXES], int n);
 /* Writes the degrees of all axes, and 1 for open ones. */
 void tess_axes_degrees(const tess_parallelism_section *parallelism, int degrees[TESS_AXES]);
 /* Returns the number of ranks that differ only in axes of this kind: the product of their degrees, or INT32_MAX if

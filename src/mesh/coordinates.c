@@ -6,6 +6,7 @@ tess_coordinates tess_coordinates_by(const int degrees[TESS_AXES], int rank)
                            .n_data = tess_axes_ranks(degrees, TESS_AXIS_OF_BATCH),
                            .n_parts = tess_axes_ranks(degrees, TESS_AXIS_OF_MODEL)};
     at.n_experts = 1;
+    at.n_shards = degrees[TESS_AXIS_SHARD] * degrees[TESS_AXIS_CP];
     const int64_t world = (int64_t)at.n_data * at.n_parts;
     at.world = (int)(world < INT32_MAX ? world : INT32_MAX);
     for (int axis = TESS_AXES - 1, left = rank; axis >= 0; axis--) {
@@ -13,6 +14,7 @@ tess_coordinates tess_coordinates_by(const int degrees[TESS_AXES], int rank)
         at.place[axis] = left % degrees[axis];
         left /= degrees[axis];
     }
+    at.shard = at.place[TESS_AXIS_SHARD] * at.degree[TESS_AXIS_CP] + at.place[TESS_AXIS_CP];
     for (int axis = 0; axis < TESS_AXES; axis++) {
         int *number = tess_axis_kind_of(axis) == TESS_AXIS_OF_BATCH ? &at.data : &at.part;
         *number = *number * at.degree[axis] + at.place[axis];
@@ -34,7 +36,8 @@ tess_coordinates tess_coordinates_of(const tess_parallelism_section *parallelism
 bool tess_coordinates_counts(const tess_coordinates *at)
 {
     for (int axis = 0; axis < TESS_AXES; axis++)
-        if (axis != TESS_AXIS_PP && tess_axis_kind_of(axis) == TESS_AXIS_OF_MODEL && at->place[axis] > 0)
+        if (axis != TESS_AXIS_PP && axis != TESS_AXIS_CP && tess_axis_kind_of(axis) == TESS_AXIS_OF_MODEL &&
+            at->place[axis] > 0)
             return false;
     return true;
 }

@@ -10,6 +10,7 @@ typedef struct tess_coordinates {
     int degree[TESS_AXES]; /* ranks along each axis; 1 on an axis that the mesh does not have */
     int data, n_data;      /* place among the ranks that divide a step's micro-batches: row-major over those axes */
     int part, n_parts;     /* place among the ranks that have the same micro-batches: row-major over the other axes */
+    int shard, n_shards;   /* place among the ranks of "dp_shard" and "cp", which share the parameters */
     int expert, n_experts; /* place among the consecutive ranks that divide the experts of layers; 1 if none do */
 } tess_coordinates;
 
@@ -19,8 +20,8 @@ static inline bool tess_coordinates_lead(const tess_coordinates *at)
     return at->part == 0;
 }
 
-/* Whether the rank is the first of those that compute the same layers of the same micro-batches. It alone counts their
- * losses and tokens. */
+/* Whether the rank is the first of those that compute the same layers of the same tokens. It alone counts their losses.
+ */
 bool tess_coordinates_counts(const tess_coordinates *at);
 
 /* Returns the number of the k-th micro-batch of a step that this rank takes. */

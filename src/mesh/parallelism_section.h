@@ -29,6 +29,12 @@
     OPTION(CHOICE, parallelism, shard_strategy, LAYOUT, "full", "none|zero1|zero2|full|hybrid",                        \
            "state that ranks share; none: nothing (DDP); zero1: optimizer state; zero2: also gradients; full: also "   \
            "parameters; hybrid: full within replicas")                                                                 \
+    OPTION(DEGREE, parallelism, context_parallel_degree, "cp", "1", 1, 512,                                            \
+           "number of ranks that divide the tokens of each micro-batch, for long rows; a power of two; "               \
+           "training.context_leaves is twice as many or more")                                                         \
+    /* tess_balancer */                                                                                                \
+    OPTION(CHOICE_ALSO, parallelism, context_parallel_load_balancer, LAYOUT_AND_BITS, "zigzag", "zigzag|contiguous",   \
+           "headtail|", "order of the leaves, and so the tokens of each rank; zigzag: from both ends of the rows")     \
     OPTION(DEGREE, parallelism, tensor_parallel_degree, "tp", "1", 1, 4096,                                            \
            "number of ranks that share every layer, each with some of its heads, channels and columns of tables")      \
     OPTION(BOOL, parallelism, enable_sequence_parallel, CALLS, "true",                                                 \
@@ -68,6 +74,8 @@
     OPTION(CHOICE, parallelism, inside_hosts, LAYOUT, "none", "none" TESS_AXIS_ROWS(AXIS_CHOICE),                      \
            "axis whose groups must each be on one host: ranks are reordered if they are not")
 /* clang-format on */
+
+typedef enum tess_balancer { TESS_BALANCER_ZIGZAG, TESS_BALANCER_CONTIGUOUS } tess_balancer;
 
 typedef struct tess_parallelism_section {
     TESS_PARALLELISM_OPTIONS(TESS_OPTION_FIELD)

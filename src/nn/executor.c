@@ -47,6 +47,12 @@ static tess_status check_options(const tess_model *model, const tess_executor_op
     TESS_CHECK(!o->fp8 || (degree == 1 && config->lora.rank == 0 && o->dtype != TESS_F16), TESS_E_UNSUPPORTED,
                "executor: fp8 goes with float32 or bfloat16, one rank's layers and no adapter");
     TESS_CHECK(o->decode == NULL || degree == 1, TESS_E_UNSUPPORTED, "executor: codes go with one rank's layers");
+    const int n_leaves = o->context.n_leaves;
+    TESS_CHECK(n_leaves <= 1 || ((n_leaves & (n_leaves - 1)) == 0 && n_leaves % o->context.points.degree == 0),
+               TESS_E_INVALID, "executor: %d leaves of a sum over tokens on %d ranks; choose a power of two for each",
+               n_leaves, o->context.points.degree);
+    TESS_CHECK(n_leaves <= 1 || (config->parts.experts.n == 0 && o->n_tables == 0), TESS_E_UNSUPPORTED,
+               "executor: leaves of sums over tokens go with neither experts nor tied weights in a pipeline");
     return TESS_OK;
 }
 
@@ -54,7 +60,8 @@ static tess_status check_options(const tess_model *model, const tess_executor_op
  * token loss reads and writes. */
 static size_t host_bytes(const tess_executor_options *o)
 {
-    return (size_t)o->max_tokens * (sizeof(tess_attention_seq) + (o->train ? 4 * sizeof(float) : 0));
+    return (size_t)o->max_tokens *
+           ((size_t)tess_executor_context_ranks(o) * sizeof(tess_attention_seq) + (o->train ? 4 * sizeof(float) : 0));
 }
 
 static size_t device_bytes(const tess_model *model, const tess_executor_options *options)
@@ -141,7 +148,8 @@ static tess_status alloc_memory(tess_executor *e)
     TESS_TRY(tess_scope_alloc(tess_scope_of(e), TESS_POOL_ACTIVATIONS, host_bytes(&e->options), 1, "sequences",
                               &e->host_memory));
     e->seqs = e->host_memory;
-    e->graded = e->options.train ? (void *)(e->seqs + e->options.max_tokens) : NULL;
+    e->graded =
+        e->options.train ? (void *)(e->seqs + e->options.max_tokens * tess_executor_context_ranks(&e->options)) : NULL;
     return alloc_activations(e);
 }
 
@@ -160,6 +168,8 @@ tess_status tess_executor_create(tess_stream *stream, const tess_model *model, c
     e->options.points = &e->points;
     e->expert_points = options->expert_points != NULL ? *options->expert_points : (tess_expert_points){.degree = 1};
     e->options.expert_points = &e->expert_points;
+    if (options->context.n_leaves == 0)
+        e->options.context = (tess_context){.points.degree = 1, .n_leaves = 1};
     TESS_TRY(alloc_memory(e));
     *out = TESS_GIVE(e);
     return TESS_OK;
@@ -224,7 +234,11 @@ void tess_executor_set_watch(tess_executor *e, const tess_watch *watch)
 
 static tess_status check_sequences(const tess_executor *e, const tess_batch *batch)
 {
-    int64_t T = batch->n_tokens;
+    const int64_t T = batch->n_tokens * tess_executor_context_ranks(&e->options),
+                  unit = TESS_LEAF_UNIT * tess_executor_own_leaves(&e->options);
+    TESS_CHECK(unit == TESS_LEAF_UNIT || batch->n_tokens % unit == 0, TESS_E_INVALID,
+               "batch: %lld tokens; the sums' leaves need a multiple of %lld", (long long)batch->n_tokens,
+               (long long)unit);
     TESS_CHECK(
         batch->n_seqs >= 0 && batch->n_seqs <= T && batch->cu_seqlens[0] == 0 && batch->cu_seqlens[batch->n_seqs] == T,
         TESS_E_INVALID, "batch: %lld sequences must cover %lld tokens exactly", (long long)batch->n_seqs, (long long)T);

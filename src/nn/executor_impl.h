@@ -67,6 +67,8 @@ struct tess_executor {
     tess_points points;                 /* exchanges between ranks; empty if the degree is 1 */
     tess_expert_points expert_points;   /* the same for ranks that divide the experts */
     tess_split_work split;
+    void *context_work; /* members of tess_layer_call */
+    float *leaf_room, *leaf_tables;
     tess_low_rank_work low_rank;
     void *rounded, *fusing; /* work space for members of tess_layer_call */
     tess_attention_seq *seqs;
@@ -137,6 +139,17 @@ static inline const char *tess_executor_title(const tess_executor *e, int unit)
 {
     const tess_block *block = &e->model->blocks[unit];
     return block->layer >= 0 ? block->name : block->parts[0].part->name;
+}
+
+/* The number of ranks that divide the tokens of a batch, and this rank's leaves of a sum over its tokens. */
+static inline int tess_executor_context_ranks(const tess_executor_options *options)
+{
+    return options->context.n_leaves > 1 ? options->context.points.degree : 1;
+}
+
+static inline int tess_executor_own_leaves(const tess_executor_options *options)
+{
+    return options->context.n_leaves > 1 ? options->context.n_leaves / options->context.points.degree : 1;
 }
 
 static inline int tess_executor_slots(const tess_executor_options *options)

@@ -430,6 +430,50 @@ static void plan_low_rank(tess_executor *e, cursor *at, const tess_part_room *ro
         e->low_rank.all = elements(e, at, shared);
 }
 
+/* Takes the work space of attention over the tokens of all ranks, and the memory of leaves: for the largest sum that is
+ * no product of a layer, and for a tied table, whose leaves wait for the embedding's part. */
+static void plan_context(tess_executor *e, cursor *at)
+{
+    const int own = tess_executor_own_leaves(&e->options);
+    const tess_model *model = e->model;
+    size_t attention = 0, sum = 0;
+    if (e->options.context.n_leaves <= 1)
+        return;
+    for (int unit = 0; unit < model->n_units; unit++) {
+        const tess_attention_params *p = tess_block_find(&model->blocks[unit], &tess_attention_part);
+        if (p != NULL)
+            attention = larger(attention, tess_context_attention_bytes(p, &e->options.context, e->options.max_tokens,
+                                                                       e->options.dtype));
+    }
+    e->context_work = take(at, attention, 1);
+    if (own == 1 || !e->options.train)
+        return;
+    for (int i = 0; i < model->n_params; i++) {
+        const tess_param *p = &model->params[i];
+        const bool product = p->shape.n_dims > 1 && model->blocks[p->unit].layer >= 0;
+        const bool apart =
+            p->unit == model->table_unit && i == model->blocks[p->unit].first + model->blocks[p->unit].table;
+        if (!product && !apart && !p->frozen) /* a norm has two sums */
+            sum = larger(sum, (size_t)tess_shape_count(&p->shape) * (p->shape.n_dims > 1 ? 1 : 2));
+    }
+    e->leaf_room = take(at, (size_t)__builtin_ctz((unsigned)own) * sum, sizeof(float));
+    if (tess_executor_trains_table(e))
+        e->leaf_tables =
+            take(at, (size_t)(own - 1) * (size_t)(model->config.vocab_size * model->blocks[model->table_unit].width),
+                 sizeof(float));
+}
+
+size_t tess_executor_context_bytes(const tess_model *model, const tess_executor_options *options)
+{
+    size_t most = 0;
+    for (int unit = 0; unit < model->n_units; unit++) {
+        const tess_attention_params *p = tess_block_find(&model->blocks[unit], &tess_attention_part);
+        if (p != NULL)
+            most = larger(most, tess_context_exchange_bytes(p, &options->context, options->max_tokens, options->dtype));
+    }
+    return most;
+}
+
 /* Every product of a layer reads two of the matrices (T, C), (T, W) and (C, W). W is the width of all terms together,
  * such as q, k and v. */
 static void plan_rounded(tess_executor *e, cursor *at, const tess_part_room *room)
@@ -464,6 +508,7 @@ static void plan_common(tess_executor *e, cursor *at)
         plan_low_rank(e, at, &room);
     if (e->options.fp8 || e->options.decode != NULL)
         plan_rounded(e, at, &room);
+    plan_context(e, at);
     for (int i = 0; i < TESS_N_INPUTS; i++)
         e->inputs[i] = take(at, (size_t)T, sizeof(int32_t));
 }

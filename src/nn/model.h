@@ -245,6 +245,11 @@ typedef struct tess_executor_options {
     const tess_points *points;
     /* Exchanges between ranks that divide the experts (ep_degree > 1), or NULL. Create copies it */
     const tess_expert_points *expert_points;
+    /* How ranks divide the tokens of a batch, and sums over tokens; n_leaves 0: one chain and one rank. With more than
+     * one leaf n_tokens of a batch is a multiple of TESS_LEAF_UNIT for each leaf of this rank, and max_tokens is one
+     * rank's. ids, pos, targets and results are those of this rank's leaves; sequences are those of all ranks' tokens,
+     * in their order. Goes with neither experts nor, if tied weights train, n_tables. */
+    tess_context context;
     /* true: each rank that shares the model has some rows of the stream; false: all rows */
     bool sequence_parallel;
     bool split_backward; /* keep the tensors that the weight part of a backward needs */
@@ -303,6 +308,8 @@ int64_t tess_executor_stream_room(const tess_model *model, const tess_executor_o
 /* The most bytes that one rank contributes to one exchange. The number is the same for all ranks that share the
  * model. */
 size_t tess_executor_exchange_bytes(const tess_model *model, const tess_executor_options *options);
+/* The same for the ranks that divide a batch's tokens (options->context). */
+size_t tess_executor_context_bytes(const tess_model *model, const tess_executor_options *options);
 
 /* Runs forward and backward of one micro-batch and passes the gradients of `loss` to the hooks.
  *

@@ -56,6 +56,25 @@ typedef struct tess_points {
     tess_status (*exchange)(void *self, const tess_exchange *exchange);
 } tess_points;
 
+/* How ranks divide the tokens of a micro-batch, and how sums over its tokens are formed.
+ *
+ * The tokens are cut in n_leaves equal pieces of neighbours. Leaf i of a sum over tokens is piece i, or, if `folded`,
+ * the i-th of the pieces 0, n - 1, 1, n - 2, ... Leaves are added as a binary tree, neighbours first. Each rank has
+ * n_leaves / degree of them, in that order, which are a subtree. So the bits depend on n_leaves and folded alone.
+ * Only attention mixes tokens: layers/context_attention.c. */
+typedef struct tess_context {
+    tess_points points; /* exchanges between these ranks; degree 1: one rank has all tokens, and exchanges nothing */
+    int n_leaves;       /* a power of two; 1: a sum over tokens is one chain */
+    bool folded;
+} tess_context;
+
+static inline int tess_context_piece(const tess_context *context, int leaf)
+{
+    if (!context->folded)
+        return leaf;
+    return leaf % 2 == 0 ? leaf / 2 : context->n_leaves - 1 - leaf / 2;
+}
+
 /* Rows in memory of the executor's device, for each rank: out_rows[r] and in_rows[r] of them, from row out_at[r] and
  * in_at[r] on. */
 typedef struct tess_row_exchange {

@@ -96,7 +96,7 @@ static tess_status step(tess_engine *e, const tess_memory_plan *plan, dry_batche
     TESS_TRY(make_batches(e->mem, c, tess_model_get_config(e->whole), b));
     tess_batch_source source = tess_engine_source(e, b, next);
     source.divisor = 1;
-    TESS_TRY(tess_fsdp_reserve(e->fsdp, source.n_micro));
+    TESS_TRY(tess_fsdp_reserve(e->fsdp, source.n_micro * e->at.degree[TESS_AXIS_CP]));
     source.n_micro = plan->moves ? source.n_micro : enough_batches(e, source.n_micro);
     *volume = (tess_volume){.n_rows = 0};
     tess_dry_runtime_rehearse(e->runtime, report != NULL ? plan->rehearsal : NULL);

@@ -152,8 +152,7 @@ static uint64_t hash_rows(const tess_memory_ranks *r, const tess_coordinates *at
         const tess_param_placement *p = &r->placements.list[i];
         tess_box box = tess_param_placement_box(p, at);
         if (p->place[TESS_AXIS_SHARD].kind != TESS_SHARD)
-            tess_shard_rows(box.size[0], at->degree[TESS_AXIS_SHARD], at->place[TESS_AXIS_SHARD], &box.begin[0],
-                            &box.size[0]);
+            tess_shard_rows(box.size[0], at->n_shards, at->shard, &box.begin[0], &box.size[0]);
         hash = tess_hash_bytes(box.size, (size_t)p->shape.n_dims * sizeof(box.size[0]), hash);
     }
     return hash;
@@ -172,7 +171,7 @@ static rank_key key_of(const tess_memory_ranks *r, int rank)
     key = (rank_key){.rows = hash_rows(r, &at),
                      .part = at.part,
                      .replica = at.place[TESS_AXIS_REPLICATE],
-                     .shard = by_place ? at.place[TESS_AXIS_SHARD] : 0,
+                     .shard = by_place ? at.shard : 0,
                      .computes = tess_coordinates_micro(&at, 0) < tess_config_micro_batches(c),
                      .trains = true,
                      .sender = r->plan->task != NULL && rank < c->rollout.ranks ? rank + 1 : 0};

@@ -36,7 +36,8 @@ static void place_param(const tess_config *config, const tess_stage_plan *plan, 
     p->unit = param->slice.unit;
     p->expert = param->expert && plan->part.ep_degree > 1 ? plan->part.ep_rank + 1 : 0;
     p->place[TESS_AXIS_TP] = cut_by(p->unit > 0, param->slice.dim);
-    p->place[TESS_AXIS_SHARD] = cut_by(config->parallelism.shard_strategy != TESS_STRATEGY_NONE || narrow, 0);
+    p->place[TESS_AXIS_SHARD] = p->place[TESS_AXIS_CP] =
+        cut_by(config->parallelism.shard_strategy != TESS_STRATEGY_NONE || narrow, 0);
 }
 
 /* Places the parameters of the ranks at one place of the pipeline that have the same experts. */
@@ -94,11 +95,12 @@ static void cut(const tess_param_placement *p, int axis, int64_t unit, const tes
 {
     const int dim = p->place[axis].dim, neighbours = at->n_experts / at->degree[TESS_AXIS_TP];
     const int apart = axis == TESS_AXIS_SHARD && p->expert > 0 ? neighbours : 1;
-    const tess_shares shares = tess_shares_equal(at->degree[axis] / apart);
+    const bool shards = axis == TESS_AXIS_SHARD; /* the ranks of "cp" are shards, too */
+    const tess_shares shares = tess_shares_equal((shards ? at->n_shards : at->degree[axis]) / apart);
     int64_t begin, size;
     if (p->place[axis].kind != TESS_SHARD)
         return;
-    tess_shares_rows(&shares, box->size[dim] / unit, at->place[axis] / apart, &begin, &size);
+    tess_shares_rows(&shares, box->size[dim] / unit, (shards ? at->shard : at->place[axis]) / apart, &begin, &size);
     box->begin[dim] += begin * unit;
     box->size[dim] = size * unit;
 }

@@ -12,7 +12,7 @@
 #include "tessera/dtensor.h"
 
 /* The placement of a parameter's master weights. Its moments have the same one. Ranks whose place along "pp" is
- * `owner` hold it. They cut it along "tp" first, and along "dp_shard" then. */
+ * `owner` hold it. They cut it along "tp" first, and along "dp_shard" and "cp" together then. */
 typedef struct tess_param_placement {
     const tess_param *param; /* parameter of the whole model; borrowed from it */
     tess_shape shape;        /* shape of the whole parameter, with one dimension or more */

@@ -39,18 +39,34 @@ static tess_status restore_counters(tess_engine *e, const tess_text_list *withou
     return TESS_OK;
 }
 
-/* Older checkpoints do not record the number of chains in sums; they used one. */
+/* Older checkpoints do not record the number of leaves of a sum; they used one. */
+static tess_status check_sum(const json_t *meta, const char *section, const char *key, int64_t now)
+{
+    int64_t saved = 1;
+    const json_t *values = json_object_get(json_object_get(meta, "config"), section);
+    if (json_object_get(values, key) != NULL)
+        TESS_TRY(tess_json_get_int(values, key, what, &saved));
+    TESS_CHECK(saved == now, TESS_E_INVALID,
+               "the checkpoint was made with %s.%s=%lld, now it is %lld: it would go on as another model; keep "
+               "the value, or start another run from its weights with checkpoint.initial_load_path",
+               section, key, (long long)saved, (long long)now);
+    return TESS_OK;
+}
+
 static tess_status check_sums(const tess_trainer *t, const json_t *meta)
 {
-    int64_t saved = 1, now = t->model_config.sum_leaves;
-    const json_t *model = json_object_get(json_object_get(meta, "config"), "model");
-    if (model != NULL)
-        TESS_TRY(tess_json_get_int(model, "sum_leaves", what, &saved));
+    static const char key[] = "context_parallel_load_balancer";
+    const json_t *section = json_object_get(json_object_get(meta, "config"), "parallelism");
+    const char *saved = json_string_value(json_object_get(section, key)),
+               *now = t->config.parallelism.context_parallel_load_balancer == TESS_BALANCER_ZIGZAG ? "zigzag"
+                                                                                                   : "contiguous";
+    TESS_TRY(check_sum(meta, "model", "sum_leaves", t->model_config.sum_leaves));
+    TESS_TRY(check_sum(meta, "training", "context_leaves", t->config.training.context_leaves));
     TESS_CHECK(
-        saved == now, TESS_E_INVALID,
-        "the checkpoint was made with model.sum_leaves=%lld, now it is %lld: it would go on as another model; keep "
-        "the value, or start another run from its weights with checkpoint.initial_load_path",
-        (long long)saved, (long long)now);
+        t->config.training.context_leaves == 1 || saved == NULL || strcmp(saved, now) == 0, TESS_E_INVALID,
+        "the checkpoint was made with parallelism.%s=%s, now it is %s: sums over tokens would have another order; "
+        "keep the value",
+        key, saved, now);
     return TESS_OK;
 }
 

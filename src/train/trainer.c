@@ -89,6 +89,7 @@ tess_status tess_trainer_load_model(tess_trainer *t, const tess_reporter *report
 static tess_status open_model(tess_trainer *t, const tess_reporter *reporter)
 {
     TESS_TRY(tess_trainer_load_model(t, reporter));
+    TESS_TRY(tess_config_check_leaves(&t->config, &t->model_config));
     TESS_TRY(tess_config_check_trainable(t->mem, &t->config, &t->model_config));
     TESS_TRY(tess_trainer_find_persistent(t));
     return tess_trainer_check_memory(t);

@@ -107,7 +107,7 @@ static bool is_asked_for(const conditions *c, const tess_verify_layout *l)
  * full equals hybrid, and none shards nothing in both cases. One rank alone has nothing to share. */
 static bool has_strategy(const tess_verify_layout *l, int strategy)
 {
-    if (l->degree[TESS_AXIS_REPLICATE] == 1 && l->degree[TESS_AXIS_SHARD] == 1)
+    if (l->degree[TESS_AXIS_REPLICATE] * l->degree[TESS_AXIS_SHARD] * l->degree[TESS_AXIS_CP] == 1)
         return strategy == TESS_STRATEGY_FULL;
     if (l->degree[TESS_AXIS_REPLICATE] == 1)
         return strategy != TESS_STRATEGY_HYBRID;
@@ -157,7 +157,7 @@ static tess_status factorise(const conditions *c, int axis, int left, tess_verif
     }
     for (int degree = 1; degree <= left; degree++) {
         l->degree[axis] = degree;
-        if (left % degree == 0)
+        if (left % degree == 0 && (axis != TESS_AXIS_CP || degree == 1 || walk->n_leaves > 1))
             TESS_TRY(factorise(c, axis + 1, left / degree, l, walk));
     }
     return TESS_OK;
@@ -329,6 +329,7 @@ static tess_status list_layouts(const tess_verify_plan *plan, const char *which,
     tess_model_config sizes;
     TESS_TRY(tess_config_load_model(plan->config, NULL, &sizes));
     walk->n_experts = sizes.parts.experts.n;
+    walk->n_leaves = plan->config->training.context_leaves;
     TESS_TRY_CTX(parse_conditions(which, &c), "--layouts %s", which);
     TESS_TRY(factorise(&c, 0, plan->ranks, &first, walk));
     TESS_CHECK(walk->n > 0, TESS_E_INVALID, "--layouts %s: no layout of %d ranks is so", which, plan->ranks);

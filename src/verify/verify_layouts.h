@@ -41,6 +41,7 @@ typedef struct tess_verify_walk {
     int n;
     size_t room;
     int64_t n_experts; /* the number of experts of a layer of the model; 0: it has none */
+    int64_t n_leaves;  /* training.context_leaves; 1: no ranks divide tokens */
 } tess_verify_walk;
 
 /* Runs the layouts of plan->ranks ranks that `which` names: "all", or conditions on axes, strategy and schedule such

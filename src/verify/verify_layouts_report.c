@@ -113,7 +113,7 @@ static void add_axes(const tess_verify_walk *walk, json_t *report)
         n_run = walk->n - tess_verify_walk_count(walk, TESS_VERIFY_REFUSED);
     json_t *axes = json_array();
     for (int line = 0; line < N_LINES; line++)
-        if (line != TESS_VERIFY_EP || walk->n_experts > 0)
+        if ((line != TESS_VERIFY_EP || walk->n_experts > 0) && (line != TESS_AXIS_CP || walk->n_leaves > 1))
             json_array_append_new(axes, describe_axis(walk, line));
     json_object_update_new(report, json_pack("{s:o, s:i, s:i, s:b}", "axes", axes, "n_run", n_run, "n_layouts", walk->n,
                                              "all_same", n_same == n_run));

@@ -55,7 +55,7 @@ lines "the difference is named with its stage" 2 \
 grep -q "^schedule      gpipe: 0 of 1, 1f1b: 0 of 1$" output && pass "the axis tells" || fail "axis: $(tail -n 8 output)"
 expect "a layout that fails" 1 "failed   dp_shard 2, none" walk -n 2 --layouts strategy=none,pp=1 \
     fault.spec="rank=1 step=2 point=phase:optimizer kind=exit"
-expect "an unknown word" 2 "'cp' is none of pp, dp_replicate, dp_shard, tp, ep, strategy, schedule" walk -n 2 --layouts cp=2
+expect "an unknown word" 2 "'xp' is none of pp, dp_replicate, dp_shard, cp, tp, ep, strategy, schedule" walk -n 2 --layouts xp=2
 expect "no condition" 2 "'everything' is no condition: write all, or words" walk -n 2 --layouts everything
 expect "an unknown strategy" 2 "'zero3' is not one of none, zero1, zero2, full, hybrid" walk --layouts strategy=zero3
 expect "an unknown schedule" 2 "1f1b" walk --layouts schedule=1f1p

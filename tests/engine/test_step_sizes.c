@@ -8,7 +8,7 @@
 #include "support/rig.h"
 #include "tessera/comm.h"
 #include "engine/engine.h"
-#include "engine/passes.h"
+#include "engine/batch/passes.h"
 
 enum { ROWS = 5, LENGTH = 8, TOKENS = ROWS * LENGTH, VOCABULARY = 61, LARGEST = 13 };
 

@@ -64,9 +64,27 @@ tess_status tess_config_read_model(const tess_config *config, tess_model_config 
     return TESS_OK;
 }
 
+tess_status tess_config_check_leaves(const tess_config *c, const tess_model_config *model)
+{
+    const tess_parallelism_section *p = &c->parallelism;
+    if (c->training.context_leaves == 1)
+        return TESS_OK;
+    TESS_CHECK(model->parts.experts.n == 0, TESS_E_UNSUPPORTED,
+               "training.context_leaves: sums over the tokens of experts have no leaves yet: set it to 1");
+    TESS_CHECK(!model->tied || p->pipeline_parallel_degree == 1, TESS_E_UNSUPPORTED,
+               "training.context_leaves: a table that the embedding and the head share has no leaves in a pipeline: "
+               "set parallelism.pipeline_parallel_degree=1 (every other axis will do)");
+    TESS_CHECK(p->tensor_parallel_degree <= model->n_kv_heads || model->n_kv_heads == model->n_heads,
+               TESS_E_UNSUPPORTED,
+               "training.context_leaves: with %lld key heads, at most as many ranks share a layer: set "
+               "parallelism.tensor_parallel_degree=%lld or less",
+               (long long)model->n_kv_heads, (long long)model->n_kv_heads);
+    return TESS_OK;
+}
+
 tess_status tess_config_load_model(const tess_config *config, const tess_reporter *reporter, tess_model_config *model)
 {
     TESS_TRY(tess_config_read_model(config, model));
     tess_config_untie_head(config, reporter, model);
-    return TESS_OK;
+    return tess_config_check_leaves(config, model);
 }

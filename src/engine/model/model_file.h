@@ -15,8 +15,11 @@ tess_status tess_config_model_file(const tess_config *config, char *path, size_t
 /* Reads that file, and applies the run's position limit and number of sum leaves. TESS_E_INVALID: training.seq_len
  * is above the limit. */
 tess_status tess_config_read_model(const tess_config *config, tess_model_config *model);
-/* tess_config_read_model, and then unties the head if tess_config_untie_head finds a separate one. `reporter` may be
- * NULL. */
+/* Checks that sums over the model's tokens can have the leaves of training.context_leaves. TESS_E_UNSUPPORTED: they
+ * cannot in this layout; the message says what would do */
+tess_status tess_config_check_leaves(const tess_config *config, const tess_model_config *model);
+/* tess_config_read_model, and then unties the head if tess_config_untie_head finds a separate one, and checks leaves.
+ * `reporter` may be NULL. */
 tess_status tess_config_load_model(const tess_config *config, const tess_reporter *reporter, tess_model_config *model);
 
 #endif

@@ -27,6 +27,9 @@ typedef enum tess_gather_form { TESS_GATHER_VALUES, TESS_GATHER_FP8 } tess_gathe
     OPTION(INT, training, passes, LAYOUT_AND_BITS, "1", 1, 65536,                                                      \
            "number of parts in which a micro-batch runs, one after the other; saves activations, but a rank holds "    \
            "gradients of the whole model")                                                                             \
+    OPTION(INT, training, context_leaves, LAYOUT_AND_BITS, "1", 1, 1024,                                               \
+           "leaves of the tree that sums over the tokens of a micro-batch, a power of two; ranks of "                  \
+           "parallelism.context_parallel_degree have whole ones")                                                      \
     OPTION(INT, training, seq_len, BITS, "512", 2, 1048576, "number of tokens in a row")                               \
     OPTION(FLOAT, training, max_norm, BITS, "1.0", 0, 1e30, "clip gradients to this global norm; 0: never")            \
     OPTION(FLOAT, training, max_value, LAYOUT_AND_BITS, "0", 0, 1e30,                                                  \

@@ -538,7 +538,8 @@ static bool draws(const tess_stage *s)
 {
     const tess_engine *e = s->e;
     int64_t every = e->config->metrics.pipeline_timeline;
-    return every > 0 && (e->step + 1) % every == 0 && e->at.data == 0 && tess_coordinates_counts(&e->at);
+    return every > 0 && (e->step + 1) % every == 0 && e->at.data == 0 && e->at.place[TESS_AXIS_CP] == 0 &&
+           tess_coordinates_counts(&e->at);
 }
 
 bool tess_stage_timeline(tess_stage *s, const tess_pipeline_schedule **schedule, const tess_pipeline_report **report)

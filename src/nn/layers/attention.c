@@ -207,9 +207,13 @@ tess_status tess_attention_forward(const tess_layer_call *c, const tess_attentio
         return TESS_OK;
     const int64_t stride = tess_head_strides_of(p).kv;
     TESS_TRY(tess_cache_append(c, t->k, t->v, stride));
-    tess_attention_sequences(c, t->k, t->v, stride, 0, c->seqs);
     tess_attention attention = describe(c, t);
-    TESS_TRY(c->kernels->attention_forward(c->stream, &attention));
+    if (c->context->n_leaves > 1) {
+        TESS_TRY(tess_context_attention_forward(c, &attention, t->k, t->v));
+    } else {
+        tess_attention_sequences(c, t->k, t->v, stride, 0, c->seqs);
+        TESS_TRY(c->kernels->attention_forward(c->stream, &attention));
+    }
     return tess_has_latents(p) ? tess_latent_narrow(c, t->wide, t->out) : TESS_OK;
 }
 
@@ -221,7 +225,6 @@ tess_status tess_attention_backward(const tess_layer_call *c, const tess_attenti
     if (p->n_kv_heads == 0)
         return TESS_OK;
     tess_head_strides stride = tess_head_strides_of(p);
-    tess_attention_sequences(c, t->k, t->v, stride.kv, 0, c->seqs);
     if (tess_has_latents(p)) {
         TESS_TRY(tess_latent_widen(c, t->out, t->wide));
         TESS_TRY(tess_latent_widen(c, t->dout, t->dwide));
@@ -236,5 +239,8 @@ tess_status tess_attention_backward(const tess_layer_call *c, const tess_attenti
                                       .dq_stride = stride.q,
                                       .dk_stride = stride.kv,
                                       .dv_stride = stride.kv};
+    if (c->context->n_leaves > 1)
+        return tess_context_attention_backward(c, &grad, t->k, t->v);
+    tess_attention_sequences(c, t->k, t->v, stride.kv, 0, c->seqs);
     return c->kernels->attention_backward(c->stream, &grad);
 }

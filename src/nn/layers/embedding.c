@@ -48,24 +48,27 @@ static tess_status backward(const tess_layer_call *c, const tess_tensors *t, boo
         dout = c->split.slice;
     }
     if (tess_wants(c, c->block->table))
-        TESS_TRY(c->kernels->embedding_backward(c->stream, &(tess_embedding_grad_args){.ids = c->inputs[TESS_INPUT_IDS],
-                                                                                       .dout = dout,
-                                                                                       .dtable = c->dw[c->block->table],
-                                                                                       .rows = m->vocab_size,
-                                                                                       .T = c->T,
-                                                                                       .C = c->block->width,
-                                                                                       .accumulate = tied,
-                                                                                       .factor = factor_of(c),
-                                                                                       .dtype = c->dtype}));
+        TESS_TRY(tess_embedding_sums(c,
+                                     &(tess_embedding_grad_args){.ids = c->inputs[TESS_INPUT_IDS],
+                                                                 .dout = dout,
+                                                                 .dtable = c->dw[c->block->table],
+                                                                 .rows = m->vocab_size,
+                                                                 .T = c->T,
+                                                                 .C = c->block->width,
+                                                                 .accumulate = tied,
+                                                                 .factor = factor_of(c),
+                                                                 .dtype = c->dtype},
+                                     tied ? c->leaf_tables : NULL));
     if (tess_wants(c, p->positions))
-        TESS_TRY(c->kernels->embedding_backward(c->stream,
-                                                &(tess_embedding_grad_args){.ids = c->inputs[TESS_INPUT_POSITIONS],
-                                                                            .dout = dout,
-                                                                            .dtable = c->dw[p->positions],
-                                                                            .rows = m->max_position,
-                                                                            .T = c->T,
-                                                                            .C = c->block->width,
-                                                                            .dtype = c->dtype}));
+        TESS_TRY(tess_embedding_sums(c,
+                                     &(tess_embedding_grad_args){.ids = c->inputs[TESS_INPUT_POSITIONS],
+                                                                 .dout = dout,
+                                                                 .dtable = c->dw[p->positions],
+                                                                 .rows = m->max_position,
+                                                                 .T = c->T,
+                                                                 .C = c->block->width,
+                                                                 .dtype = c->dtype},
+                                     NULL));
     return TESS_OK;
 }
 

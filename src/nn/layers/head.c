@@ -217,26 +217,53 @@ static tess_status train_rows(const tess_layer_call *part, const tess_token_loss
     return gather_rows(part, work->logits, rows.V, ldd, element);
 }
 
-/* Computes the weight's gradient from a chunk's y and dlogits, then overwrites y with dy, if wanted. */
+/* Computes the weight's gradient (NULL: not wanted) from a chunk's y and dlogits, then overwrites y with dy, if
+ * wanted. */
 static tess_status backward_rows(const tess_layer_call *part, const tess_linear *head, const void *dlogits, void *y,
-                                 bool accumulate, bool want_dy)
+                                 float *dweight, bool accumulate, bool want_dy)
 {
     bool split = tess_is_split(part, head->in);
     void *own = split ? part->split.slice : y;
+    tess_layer_call of_leaf = *part;
+    tess_linear map = *head;
+    of_leaf.dw = &dweight;
+    map.weight = 0;
+    map.bias = -1; /* maps to logits have none */
     if (split)
         TESS_TRY(tess_split_own(part, head->in, y, own));
-    TESS_TRY(tess_linear_own_backward_params(part, head, own, dlogits, accumulate));
+    TESS_TRY(tess_linear_own_backward_params(&of_leaf, &map, own, dlogits, accumulate));
     if (!want_dy)
         return TESS_OK;
     TESS_TRY(tess_linear_own_backward_input(part, head, dlogits, own));
     return split ? tess_split_gather(part, head->in, tess_dtype_size(part->dtype), own, y, head->in.size) : TESS_OK;
 }
 
+/* Trains the rows of a leaf, and writes its part of the weight's gradient to dweight. */
+static tess_status train_leaf(const tess_layer_call *c, const tess_token_loss *loss, const tess_head_tensors *work,
+                              const tess_linear *head, int leaf, void *y, float *dweight, bool want_dy, float *logprob)
+{
+    const int64_t tokens = c->T / c->n_leaves, first = leaf * tokens, row = tess_head_row(head->n_out);
+    tess_layer_call until = *c;
+    int64_t begin = first;
+    until.T = first + tokens;
+    until.n_leaves = 1;
+    do { /* once even without tokens: the gradient buffer must be written */
+        tess_layer_call part = chunk_of(&until, begin);
+        void *rows = tess_at(c, y, begin * head->in.size);
+        TESS_TRY(project(&part, work, rows, rows_of(&part), work->logits, row));
+        TESS_TRY(train_rows(&part, loss, work, begin, head->out_stride, logprob));
+        TESS_TRY(backward_rows(&part, head, work->logits, rows, dweight, begin > first, want_dy));
+        begin += part.T;
+    } while (begin < until.T);
+    return TESS_OK;
+}
+
 tess_status tess_head_train(const tess_layer_call *c, const tess_token_loss *loss, const tess_head_tensors *work,
                             void *y, bool want_dy, float *logprob)
 {
     tess_linear head = *head_of(c);
-    int64_t row = tess_head_row(head.n_out), begin = 0;
+    const tess_leaf_sum dweight = {c->dw[head.weight], c->leaf_room, c->leaf_tables, head.n_out * head.n_in};
+    int64_t row = tess_head_row(head.n_out);
     head.out_stride =
         row * (int64_t)(sizeof(float) / tess_dtype_size(c->dtype)); /* stride of dlogits, which overwrite the logits */
     TESS_TRY(gather_weight(c, work));
@@ -244,13 +271,9 @@ tess_status tess_head_train(const tess_layer_call *c, const tess_token_loss *los
         TESS_TRY(score(c, work, y, loss->inv_temperature, logprob, work->entropy));
         TESS_TRY(grade(c, loss, work, 0, c->T, logprob));
     }
-    do { /* once even without tokens: the gradient buffer must be written */
-        tess_layer_call part = chunk_of(c, begin);
-        void *rows = tess_at(c, y, begin * head.in.size);
-        TESS_TRY(project(&part, work, rows, rows_of(&part), work->logits, row));
-        TESS_TRY(train_rows(&part, loss, work, begin, head.out_stride, logprob));
-        TESS_TRY(backward_rows(&part, &head, work->logits, rows, begin > 0, want_dy));
-        begin += part.T;
-    } while (begin < c->T);
+    for (int leaf = 0; leaf < c->n_leaves; leaf++) {
+        TESS_TRY(train_leaf(c, loss, work, &head, leaf, y, tess_leaf_begin(c, &dweight, leaf), want_dy, logprob));
+        TESS_TRY(tess_leaf_end(c, &dweight, leaf));
+    }
     return TESS_OK;
 }

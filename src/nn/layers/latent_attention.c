@@ -123,15 +123,16 @@ static tess_status map_backward(const tess_layer_call *c, const tess_linear *map
     TESS_TRY(tess_linear_backward_params(c, map, normed, dout));
     if (inputs)
         TESS_TRY(tess_linear_backward_input(c, map, dout, dnormed));
-    return c->kernels->rmsnorm_backward(c->stream, &(tess_norm_grad_args){.h = x,
-                                                                          .w = c->w[norm->weight],
-                                                                          .rstd = rstd,
-                                                                          .dy = dnormed,
-                                                                          .dx = dx,
-                                                                          .dw = c->dw[norm->weight],
-                                                                          .T = c->T,
-                                                                          .C = map->n_in,
-                                                                          .dtype = c->dtype});
+    return tess_norm_sums(c, false,
+                          &(tess_norm_grad_args){.h = x,
+                                                 .w = c->w[norm->weight],
+                                                 .rstd = rstd,
+                                                 .dy = dnormed,
+                                                 .dx = dx,
+                                                 .dw = c->dw[norm->weight],
+                                                 .T = c->T,
+                                                 .C = map->n_in,
+                                                 .dtype = c->dtype});
 }
 
 /* The gradients of attention's q, k and v become those of q before its rotation, of Wkvb's output and of `shared`. */

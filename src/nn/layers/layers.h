@@ -70,6 +70,13 @@ struct tess_layer_call {
     const tess_watch *watch;
     const tess_points *points;               /* exchanges between ranks; degree 1: none */
     const tess_expert_points *expert_points; /* exchanges between ranks that divide the experts; degree 1: none */
+    const tess_context *context;             /* how ranks divide the tokens of the batch */
+    int n_leaves; /* leaves of a sum over the call's tokens, which are T / n_leaves each; 1: the sum is one chain */
+    void *context_work; /* work space of context_attention.c */
+    float *leaf_room;   /* sums of leaves (token_sum.c); NULL: there is one leaf */
+    /* (leaves of this rank - 1, rows of the table, columns) gradients of a tied table by leaf, from the head's backward
+     * to the embedding's; the first leaf's is the table's gradient. NULL: one leaf, or no such table */
+    float *leaf_tables;
     tess_split_work split;
     tess_low_rank_work low_rank;
     void *fusing; /* work space of fused products in backward (tess_gemm_fused_work) */
@@ -108,8 +115,8 @@ typedef struct tess_matrix_box {
 } tess_matrix_box;
 
 /* Exchanges a matrix (points.h): this rank holds one box of it, and receives another one. */
-static inline tess_status tess_meet(const tess_layer_call *call, const char *what, size_t element, tess_matrix_box held,
-                                    tess_matrix_box wanted)
+static inline tess_status tess_meet_over(const tess_points *points, const char *what, size_t element,
+                                         tess_matrix_box held, tess_matrix_box wanted)
 {
     const tess_exchange exchange = {.what = what,
                                     .held = {held.rows, held.columns},
@@ -119,7 +126,13 @@ static inline tess_status tess_meet(const tess_layer_call *call, const char *wha
                                     .into = (void *)(uintptr_t)wanted.data,
                                     .ld = held.ld,
                                     .into_ld = wanted.ld};
-    return call->points->exchange(call->points->self, &exchange);
+    return points->exchange(points->self, &exchange);
+}
+
+static inline tess_status tess_meet(const tess_layer_call *call, const char *what, size_t element, tess_matrix_box held,
+                                    tess_matrix_box wanted)
+{
+    return tess_meet_over(call->points, what, element, held, wanted);
 }
 
 /* Copies n rows of `width` elements of some bytes each; the rows are x_ld and y_ld elements apart. */
@@ -273,6 +286,30 @@ tess_status tess_stream_to_columns(const tess_layer_call *call, tess_cut columns
 /* Computes the gradients of a norm's parameters if ranks share the stream. They are whole on every rank. */
 tess_status tess_stream_norm_params(const tess_layer_call *call, const tess_norm *norm, const void *h,
                                     tess_norm_stats stats, const void *dy);
+
+/* ---- Sums over tokens, by leaf (token_sum.c) ---- */
+/* A sum (n) over the tokens of a call. */
+typedef struct tess_leaf_sum {
+    float *sum;    /* NULL: not wanted */
+    float *room;   /* (log2 of the call's leaves, n) */
+    float *tables; /* NULL, or (leaves - 1, n): leaves stay apart there, and the first one in `sum` */
+    int64_t n;
+} tess_leaf_sum;
+
+/* Returns where the sum of leaf number `leaf` goes. */
+float *tess_leaf_begin(const tess_layer_call *call, const tess_leaf_sum *sum, int leaf);
+/* Adds that leaf to the tree, once it is there. Call both for all leaves, ascending. */
+tess_status tess_leaf_end(const tess_layer_call *call, const tess_leaf_sum *sum, int leaf);
+/* The leaf of a product over the call's tokens (tess_gemm.leaf). */
+static inline int64_t tess_leaf_tokens(const tess_layer_call *call)
+{
+    return call->n_leaves > 1 ? call->T / call->n_leaves : 0;
+}
+/* Calls rmsnorm_backward or layernorm_backward for args->T rows of the call's tokens. */
+tess_status tess_norm_sums(const tess_layer_call *call, bool layer_norm, const tess_norm_grad_args *args);
+tess_status tess_column_sums(const tess_layer_call *call, const tess_column_sum_args *args);
+/* Calls embedding_backward. tables: NULL, or call->leaf_tables: with `accumulate`, the leaves' gradients are there. */
+tess_status tess_embedding_sums(const tess_layer_call *call, const tess_embedding_grad_args *args, float *tables);
 
 /* ---- Norms over C channels (rows contiguous) ---- */
 /* h = x + residual, y = norm(h), (R, C) each, as the kernels define it. residual, h and the members of stats may be

@@ -163,13 +163,12 @@ tess_status tess_linear_own_backward_params(const tess_layer_call *call, const t
                                             const void *dy, bool accumulate)
 {
     if (tess_wants(call, linear->bias))
-        TESS_TRY(call->kernels->column_sum(call->stream,
-                                           &(tess_column_sum_args){.dy = dy,
-                                                                   .stride = tess_linear_row(linear),
-                                                                   .db = call->dw[linear->bias] + linear->first,
-                                                                   .T = call->T,
-                                                                   .C = linear->n_out,
-                                                                   .dtype = call->dtype}));
+        TESS_TRY(tess_column_sums(call, &(tess_column_sum_args){.dy = dy,
+                                                                .stride = tess_linear_row(linear),
+                                                                .db = call->dw[linear->bias] + linear->first,
+                                                                .T = call->T,
+                                                                .C = linear->n_out,
+                                                                .dtype = call->dtype}));
     if (!tess_wants(call, linear->weight))
         return TESS_OK;
     factor input, gradient;
@@ -192,6 +191,7 @@ tess_status tess_linear_own_backward_params(const tess_layer_call *call, const t
         .accumulate = accumulate,
         .ab_dtype = call->dtype,
         .c_dtype = TESS_F32,
+        .leaf = tess_leaf_tokens(call),
     };
     return compute(call, &f);
 }

@@ -138,7 +138,7 @@ tess_status tess_low_rank_forward(const tess_layer_call *c, const tess_linear *l
 tess_status tess_low_rank_backward_params(const tess_layer_call *c, const tess_linear *l, const void *x, const void *dy)
 {
     int64_t r = l->adapter.rank;
-    tess_gemm g = {.k = c->T, .trans_a = true, .ab_dtype = c->dtype, .c_dtype = TESS_F32};
+    tess_gemm g = {.k = c->T, .trans_a = true, .ab_dtype = c->dtype, .c_dtype = TESS_F32, .leaf = tess_leaf_tokens(c)};
     if (!tess_wants(c, l->adapter.a))
         return TESS_OK;
     TESS_TRY(project(c, l, x));

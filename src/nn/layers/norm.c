@@ -77,8 +77,7 @@ tess_status tess_norm_backward(const tess_layer_call *c, const tess_norm *norm, 
                                       .C = C,
                                       .one_plus_w = c->block->one_plus,
                                       .dtype = c->dtype};
-    return c->block->layer_norm ? c->kernels->layernorm_backward(c->stream, &args)
-                                : c->kernels->rmsnorm_backward(c->stream, &args);
+    return tess_norm_sums(c, c->block->layer_norm, &args);
 }
 
 tess_status tess_norm_again(const tess_layer_call *c, const tess_norm *norm, const tess_tensors *t, const void **y)
@@ -140,14 +139,15 @@ tess_status tess_head_norm_own_forward(const tess_layer_call *c, const tess_norm
 tess_status tess_head_norm_own_backward(const tess_layer_call *c, const tess_norm *norm, int64_t n, int64_t width,
                                         const void *x, const float *rstd, const void *dy, void *dx)
 {
-    return c->kernels->rmsnorm_backward(c->stream, &(tess_norm_grad_args){.h = x,
-                                                                          .w = c->w[norm->weight],
-                                                                          .rstd = rstd,
-                                                                          .dy = dy,
-                                                                          .dx = dx,
-                                                                          .dw = c->dw[norm->weight],
-                                                                          .T = n,
-                                                                          .C = width,
-                                                                          .one_plus_w = c->block->one_plus,
-                                                                          .dtype = c->dtype});
+    return tess_norm_sums(c, false,
+                          &(tess_norm_grad_args){.h = x,
+                                                 .w = c->w[norm->weight],
+                                                 .rstd = rstd,
+                                                 .dy = dy,
+                                                 .dx = dx,
+                                                 .dw = c->dw[norm->weight],
+                                                 .T = n,
+                                                 .C = width,
+                                                 .one_plus_w = c->block->one_plus,
+                                                 .dtype = c->dtype});
 }

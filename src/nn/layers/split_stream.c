@@ -70,8 +70,7 @@ tess_status tess_stream_norm_params(const tess_layer_call *c, const tess_norm *n
                                       .one_plus_w = c->block->one_plus,
                                       .dtype = c->dtype};
     if (n > 0)
-        TESS_TRY(c->block->layer_norm ? c->kernels->layernorm_backward(c->stream, &args)
-                                      : c->kernels->rmsnorm_backward(c->stream, &args));
+        TESS_TRY(tess_norm_sums(c, c->block->layer_norm, &args));
     if (dw != NULL)
         TESS_TRY(tess_split_gather_gradient(c, columns, dw + begin, 1, columns.size));
     return db != NULL ? tess_split_gather_gradient(c, columns, db + begin, 1, columns.size) : TESS_OK;

@@ -132,6 +132,18 @@ tess_status tess_attention_backward(const tess_layer_call *call, const tess_atte
 /* tess_attention_forward and _backward with shared key heads (tess_shares_key_heads). Collective. */
 tess_status tess_shared_attention_forward(const tess_layer_call *call, const tess_attention_tensors *tensors);
 tess_status tess_shared_attention_backward(const tess_layer_call *call, const tess_attention_tensors *tensors);
+/* Compute attention over the tokens of all ranks (context_attention.c): a and g describe this rank's tokens, and the
+ * rows of k and v lie as they say. Collective.
+ * tess_context_attention_bytes: call->context_work for n_tokens of this rank
+ * tess_context_exchange_bytes: the most bytes that a rank contributes to an exchange */
+tess_status tess_context_attention_forward(const tess_layer_call *call, const tess_attention *a, const void *k,
+                                           const void *v);
+tess_status tess_context_attention_backward(const tess_layer_call *call, const tess_attention_grad *g, const void *k,
+                                            const void *v);
+size_t tess_context_attention_bytes(const tess_attention_params *params, const tess_context *context, int64_t n_tokens,
+                                    tess_dtype dtype);
+size_t tess_context_exchange_bytes(const tess_attention_params *params, const tess_context *context, int64_t n_tokens,
+                                   tess_dtype dtype);
 
 /* RMSNorm over the D channels of each of a token's heads, or over those of all heads (wide_norms).
  * heads: how the ranks that share the layer cut the heads. */

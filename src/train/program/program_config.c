@@ -7,9 +7,11 @@
 /* Sections and keys that only apply to models and texts of the library, or to its launcher, and exceptions. */
 static const char refused[] =
     " model tokenizer data lora activation_checkpoint recovery elastic validation sample rl rollout reward reference "
-    "critic evaluation health job.shards training.passes training.seq_len training.fp8 training.gather "
+    "critic evaluation health job.shards training.passes training.seq_len training.context_leaves training.fp8 "
+    "training.gather "
     "training.loss_scale parallelism.fsdp_unit_blocks parallelism.fsdp_unit_bytes parallelism.fsdp_unit_mixed "
-    "parallelism.enable_sequence_parallel parallelism.pipeline_parallel_split_points offload.activations "
+    "parallelism.enable_sequence_parallel "
+    "parallelism.context_parallel_load_balancer parallelism.pipeline_parallel_split_points offload.activations "
     "checkpoint.initial_load_path metrics.pipeline_timeline ";
 static const char kept[] = " model.save_dtype validation.enable validation.interval ";
 

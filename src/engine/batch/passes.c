@@ -1,4 +1,4 @@
-#include "engine/passes.h"
+#include "engine/batch/passes.h"
 
 tess_status tess_passes_create(tess_scope *scope, int n, int64_t max_tokens, tess_passes *passes)
 {
@@ -12,9 +12,11 @@ tess_status tess_passes_cut(const tess_passes *passes, const tess_batch *batch)
     const int32_t *bounds = batch->cu_seqlens;
     const int n = passes->n;
     int64_t at = 0;
+    if (n == 1)
+        return TESS_OK;
     for (int p = 0; p < n; p++) {
         int64_t begin = at;
-        while (at < batch->n_seqs && (n == 1 || bounds[at + 1] - bounds[begin] <= passes->max_tokens))
+        while (at < batch->n_seqs && bounds[at + 1] - bounds[begin] <= passes->max_tokens)
             at++;
         passes->ends[p] = at;
     }
@@ -28,6 +30,8 @@ tess_status tess_passes_cut(const tess_passes *passes, const tess_batch *batch)
 
 tess_batch tess_passes_part(const tess_passes *passes, const tess_batch *batch, int p)
 {
+    if (passes->n == 1)
+        return *batch;
     const int64_t begin = p > 0 ? passes->ends[p - 1] : 0, end = passes->ends[p];
     const int32_t first = batch->cu_seqlens[begin];
     tess_batch part = *batch;

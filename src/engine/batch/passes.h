@@ -3,8 +3,8 @@
  * A pass takes whole sequences in their order, up to the tokens of ceil(rows / passes) rows. So passes may be
  * uneven, and the last ones empty. Their gradients add up to one leaf of the step's sum
  * (parallel/fsdp/fsdp_passes.c). So the bits depend on the number of passes, but not on ranks or strategy. */
-#ifndef TESS_ENGINE_PASSES_H
-#define TESS_ENGINE_PASSES_H
+#ifndef TESS_ENGINE_BATCH_PASSES_H
+#define TESS_ENGINE_BATCH_PASSES_H
 
 #include "base/mem/scoped.h"
 #include "nn/model.h"

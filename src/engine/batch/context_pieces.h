@@ -1,0 +1,32 @@
+/* Cuts a micro-batch into the tokens of the ranks that divide it, in the order of its leaves (tess_context in
+ * nn/points.h).
+ *
+ * Tokens without targets follow its last one until there is a multiple of TESS_LEAF_UNIT for each leaf. Each of them is
+ * a sequence of its own. They are part of the definition, so every number of ranks computes the same sums. */
+#ifndef TESS_ENGINE_BATCH_CONTEXT_PIECES_H
+#define TESS_ENGINE_BATCH_CONTEXT_PIECES_H
+
+#include "base/mem/scoped.h"
+#include "config/config.h"
+#include "nn/model.h"
+
+typedef struct tess_pieces {
+    tess_context context; /* n_leaves 1: batches are not cut */
+    tess_mem *mem;
+    int64_t max_tokens; /* the most tokens of this rank */
+    int32_t **sets;     /* (n_sets) arrays of the batches that are valid at once */
+    size_t n_sets, room;
+} tess_pieces;
+
+/* Returns the context of a configuration, without exchanges. */
+tess_context tess_context_of(const tess_config *config);
+/* Returns how many of n_tokens of a micro-batch one rank has, with those that fill up leaves. */
+int64_t tess_context_tokens(const tess_context *context, int64_t n_tokens);
+
+/* Replaces the batch by this rank's part. Its arrays are valid until a batch is taken with the same number `set`. The
+ * sequences are still those of the whole batch.
+ * TESS_E_UNSUPPORTED: its loss counts the rows of a whole micro-batch */
+tess_status tess_pieces_take(tess_pieces *pieces, size_t set, tess_batch *batch);
+void tess_pieces_free(tess_pieces *pieces);
+
+#endif

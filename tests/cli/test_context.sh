@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Ranks that divide the tokens of rows (cp): training.context_leaves says the tree of sums over tokens, so other leaves
+# give other bits, and every layout of ranks gives the bits of one rank. No number of ranks divides the rows.
+. "$(dirname "$0")/layouts.sh"
+. "$(dirname "$0")/support.sh"
+make_text 600 >text.txt
+make_config run.yaml
+make_model llama.json
+sed -i 's/"num_attention_heads": 3, "num_key_value_heads": 1/"num_attention_heads": 6, "num_key_value_heads": 3/' llama.json
+cat >qwen3.json <<JSON
+{"model_type": "qwen3", "vocab_size": 301, "hidden_size": 42, "intermediate_size": 53, "num_hidden_layers": 3,
+ "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 14, "max_position_embeddings": 64,
+ "tie_word_embeddings": true, "initializer_range": 0.2, "sliding_window": 9, "use_sliding_window": true,
+ "max_window_layers": 1}
+JSON
+cat >gpt2.json <<JSON
+{"model_type": "gpt2", "vocab_size": 301, "n_embd": 42, "n_layer": 3, "n_head": 3, "n_positions": 64}
+JSON
+settings="training.threads=1 model.save_dtype=float32 training.steps=4 validation.interval=3 training.local_batch_size=3
+    training.global_batch_size=15 training.seq_len=61"
+cp=parallelism.context_parallel_degree tp=parallelism.tensor_parallel_degree pp=parallelism.pipeline_parallel_degree
+leaves=training.context_leaves balancer=parallelism.context_parallel_load_balancer strategy=parallelism.shard_strategy
+half="training.mixed_precision_param=bfloat16" single="training.mixed_precision_param=float32"
+llama="model.config=llama.json $half $leaves=4" qwen3="model.config=qwen3.json $half $leaves=4"
+gpt2="model.config=gpt2.json $single $leaves=8" apart="model.config=llama.json $half $leaves=4 $balancer=contiguous"
+reference chain model.config=llama.json $half
+reference llama $llama
+reference qwen3 $qwen3
+reference gpt2 $gpt2
+reference apart $apart
+for pair in "chain llama" "chain apart" "llama apart"; do
+    set -- $pair
+    cmp -s "$1/model/model.safetensors" "$2/model/model.safetensors" && fail "$1 and $2: leaves change nothing" ||
+        pass "$1 and $2 differ"
+done
+
+same "one leaf, stated" chain 1 model.config=llama.json $half $leaves=1
+same "cp 2" llama 2 $llama $cp=2
+same "cp 2, 6 ranks, zero2" llama 6 $llama $cp=2 $strategy=zero2
+same "cp 2, hybrid, 2 threads" llama 4 $llama $cp=2 $strategy=hybrid parallelism.data_parallel_replicate_degree=2 \
+    training.threads=2
+same "cp 2, tp 2, pp 2" llama 8 $llama $cp=2 $tp=2 $pp=2 parallelism.pipeline_parallel_schedule=zb_h1
+same "cp 2, tp 3, the stream whole, recompute" llama 6 $llama $cp=2 $tp=3 parallelism.enable_sequence_parallel=false \
+    activation_checkpoint.mode=full
+same "cp 2 from the left, headtail" llama 2 $llama $cp=2 $balancer=headtail
+same "contiguous, cp 4, more ranks than key heads" apart 4 $apart $cp=4
+same "windows and a tied table, cp 2, 4 ranks" qwen3 4 $qwen3 $cp=2
+same "windows and a tied table, cp 2, tp 2" qwen3 4 $qwen3 $cp=2 $tp=2
+same "gpt2, cp 4, 8 ranks, zero1" gpt2 8 $gpt2 $cp=4 $strategy=zero1
+same "gpt2, cp 2, pieces without tokens" gpt2 2 $gpt2 $cp=2
+TESSERA_DEVICE=far TESSERA_FAR_DELAYS=3:100 same "far, cp 2" llama 2 $llama $cp=2
+expect "cp in every layout" 0 "the same bits: " "$tessera" verify run.yaml --steps 1 $settings $llama -n 4 --layouts cp=2,cp=4
+grep -q "^cp            2: \([0-9]*\) of \1$" output && pass "cp has a line" || fail "no line: $(tail -n 8 output)"
+
+# ---- The leaves are part of the run
+go() { "$tessera" train run.yaml job.dump_folder="$@"; }
+rm -rf out
+go out -n 2 $settings $llama $cp=2 checkpoint.interval=2 fault.spec="rank=0 step=3 point=step kind=exit" >log 2>&1
+expect "a run does not go on with other leaves" 2 "made with training.context_leaves=4, now it is 8" go out $settings \
+    $llama $leaves=8
+expect "nor in another order" 2 "context_parallel_load_balancer=zigzag, now it is contiguous" go out $settings $apart
+go out -n 3 $settings $llama >log 2>&1
+equal out llama && pass "resumed without cp" || fail "resumed: $(tail -n 3 log)"
+
+# ---- Bad input
+refused() { expect "refused: $1" 2 "$1" "$tessera" train run.yaml job.dump_folder=bad $settings $llama "${@:2}"; }
+refused "training.context_leaves: 3; it is a power of two" $leaves=3
+refused "at least 4 with parallelism.context_parallel_degree=2 and context_parallel_load_balancer=zigzag: set it to 4" \
+    -n 2 $cp=2 $leaves=2
+refused "context_parallel_degree: 3; the tokens of a micro-batch are divided among a power of two of ranks" -n 3 $cp=3
+refused "training.passes: a pass has no leaves of its own" $leaves=4 training.passes=2
+refused "training.mixed_precision_reduce: each of 2 ranks would round its part" -n 2 $cp=2 \
+    training.mixed_precision_reduce=bfloat16
+refused "has no leaves in a pipeline: set parallelism.pipeline_parallel_degree=1" -n 2 $pp=2 model.config=qwen3.json
+refused "with 3 key heads, at most as many ranks share a layer" -n 6 $tp=6
+finish
