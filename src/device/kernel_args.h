@@ -150,11 +150,11 @@ typedef struct tess_attention_grad {
     /* (H), or NULL: not wanted. A sum over tokens in blocks of TESS_NORM_BLOCK of a sequence, blocks ascending */
     float *dsinks;
     int64_t dout_stride, dq_stride, dk_stride, dv_stride;
-    /* If set, only dq and dsinks of heads [head_begin, head_end), and dk and dv of the batch's rows [key_begin,
-     * key_end), are wanted. An implementation may write everything, or leave the rest undefined. The wanted values are
-     * the same in each case. */
+    /* If set, only dq and dsinks of heads [head_begin, head_end), dq of the batch's rows [query_begin, query_end), and
+     * dk and dv of rows [key_begin, key_end), are wanted. An implementation may write everything, or leave the rest
+     * undefined. The wanted values are the same in each case. */
     bool in_part;
-    int64_t head_begin, head_end, key_begin, key_end;
+    int64_t head_begin, head_end, query_begin, query_end, key_begin, key_end;
 } tess_attention_grad;
 
 /* Rows of logits and their targets, with p[v] = softmax(z[i] / T)[v]. z = factor * logits, and with a soft cap z =

@@ -32,6 +32,10 @@
     OPTION(DEGREE, parallelism, context_parallel_degree, "cp", "1", 1, 512,                                            \
            "number of ranks that divide the tokens of each micro-batch, for long rows; a power of two; "               \
            "training.context_leaves is twice as many or more")                                                         \
+    /* tess_context_method */                                                                                          \
+    OPTION(CHOICE, parallelism, context_parallel_method, CALLS, "ulysses", "gather|ulysses",                           \
+           "what attention of ranks that divide tokens divides; ulysses: its heads; gather: its queries, which also "  \
+           "works well with fewer key heads than ranks, but takes more operations")                                    \
     /* tess_balancer */                                                                                                \
     OPTION(CHOICE_ALSO, parallelism, context_parallel_load_balancer, LAYOUT_AND_BITS, "zigzag", "zigzag|contiguous",   \
            "headtail|", "order of the leaves, and so the tokens of each rank; zigzag: from both ends of the rows")     \
@@ -75,6 +79,7 @@
            "axis whose groups must each be on one host: ranks are reordered if they are not")
 /* clang-format on */
 
+typedef enum tess_context_method { TESS_CONTEXT_GATHER, TESS_CONTEXT_ULYSSES } tess_context_method;
 typedef enum tess_balancer { TESS_BALANCER_ZIGZAG, TESS_BALANCER_CONTIGUOUS } tess_balancer;
 
 typedef struct tess_parallelism_section {

@@ -66,6 +66,7 @@ typedef struct tess_context {
     tess_points points; /* exchanges between these ranks; degree 1: one rank has all tokens, and exchanges nothing */
     int n_leaves;       /* a power of two; 1: a sum over tokens is one chain */
     bool folded;
+    bool by_heads; /* attention divides its heads among these ranks; false: its queries */
 } tess_context;
 
 static inline int tess_context_piece(const tess_context *context, int leaf)

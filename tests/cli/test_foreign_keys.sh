@@ -16,7 +16,7 @@ means training.dataset data.files
 means model.name model.path
 means model.flavor model.config
 lacks compile.enable "the kernels are compiled already; leave it out"
-lacks parallelism.context_parallel_degree "there is no context parallelism yet"
+means context_parallel_degree parallelism.context_parallel_degree
 # transformers' Trainer and PEFT
 means learning_rate optimizer.lr
 means optimizer.learning_rate optimizer.lr

@@ -79,6 +79,11 @@ void tess_attention_run_forward(tess_stream *stream, const attention_forward_job
 }
 
 /* ---- Backward ---- */
+/* The pieces of a unit whose gradients are wanted: blocks of keys, and tiles of query heads. */
+typedef struct wanted_pieces {
+    int64_t first_block, n_blocks, first_rep, n_reps, first_tile, n_tiles;
+} wanted_pieces;
+
 enum phase { PHASE_UNITS, PHASE_PACK, PHASE_KEYS, PHASE_QUERIES };
 
 typedef struct backward_run {
@@ -89,6 +94,7 @@ typedef struct backward_run {
     size_t unit_bytes;
     enum phase phase;
     attention_unit unit;     /* shared by the threads, except in PHASE_UNITS */
+    wanted_pieces wanted;    /* pieces of that unit */
     int64_t first, n_pieces; /* first: index of the first piece within the unit */
     atomic_llong next;
 } backward_run;
@@ -150,10 +156,13 @@ static void backward_worker(void *context, int64_t begin, int64_t end, int worke
         case PHASE_KEYS:
             steps->key_blocks(u, i, i + 1, false, memory);
             break;
-        case PHASE_QUERIES:
-            steps->query_tile(u, i / u->n_tiles, u->n_tiles - 1 - i % u->n_tiles, memory);
-            steps->write_dq(u, i / u->n_tiles, u->n_tiles - 1 - i % u->n_tiles, memory);
+        case PHASE_QUERIES: { /* the last tiles see the most keys */
+            const wanted_pieces *w = &run->wanted;
+            const int64_t rep = w->first_rep + i / w->n_tiles, tile = w->first_tile + w->n_tiles - 1 - i % w->n_tiles;
+            steps->query_tile(u, rep, tile, memory);
+            steps->write_dq(u, rep, tile, memory);
             break;
+        }
         }
     }
     if (steps->leave != NULL)
@@ -169,34 +178,37 @@ static void run_phase(tess_stream *stream, backward_run *run, enum phase phase, 
     tess_threads_run(stream->threads, backward_worker, run, tess_threads_count(stream->threads), 1);
 }
 
-/* The pieces of a unit whose gradients are wanted: blocks of keys, and query heads. */
-typedef struct wanted_pieces {
-    int64_t first_block, n_blocks, first_rep, n_reps;
-} wanted_pieces;
+/* Returns the number of blocks of `size` rows of a sequence that have rows [begin, end) of the batch, and the first one
+ * in *first. */
+static int64_t blocks_of(const tess_attention_seq *s, int64_t begin, int64_t end, int64_t size, int64_t *first)
+{
+    const int64_t from = max64(begin - s->q_begin, 0), to = min64(end - s->q_begin, s->q_len);
+    *first = from / size;
+    return from < to ? divide_up(to, size) - *first : 0;
+}
 
-static wanted_pieces wanted_of(const attention_unit *u, int64_t block_keys)
+static wanted_pieces wanted_of(const attention_unit *u, const attention_backward_steps *steps)
 {
     const tess_attention_grad *g = u->g;
     if (!g->in_part)
-        return (wanted_pieces){0, u->n_blocks, 0, u->n_rep};
-    const int64_t keys = max64(g->key_begin - u->seq->q_begin, 0), head = u->kv_head * u->n_rep;
-    const int64_t keys_end = min64(g->key_end - u->seq->q_begin, u->seq->k_len);
+        return (wanted_pieces){0, u->n_blocks, 0, u->n_rep, 0, u->n_tiles};
+    const int64_t head = u->kv_head * u->n_rep;
     const int64_t heads = max64(g->head_begin - head, 0), heads_end = min64(g->head_end - head, u->n_rep);
-    wanted_pieces w = {.first_block = keys / block_keys, .first_rep = heads};
-    w.n_blocks = keys < keys_end ? divide_up(keys_end, block_keys) - w.first_block : 0;
-    w.n_reps = max64(heads_end - heads, 0);
+    wanted_pieces w = {.first_rep = heads, .n_reps = max64(heads_end - heads, 0)};
+    w.n_blocks = blocks_of(u->seq, g->key_begin, g->key_end, steps->block_keys, &w.first_block);
+    w.n_tiles = blocks_of(u->seq, g->query_begin, g->query_end, steps->tile_rows, &w.first_tile);
     return w;
 }
 
 static void run_together(tess_stream *stream, backward_run *run)
 {
     const attention_unit *u = &run->unit;
-    const wanted_pieces w = wanted_of(u, run->steps->block_keys);
-    if (w.n_blocks == 0 && w.n_reps == 0)
+    const wanted_pieces w = run->wanted = wanted_of(u, run->steps);
+    if (w.n_blocks == 0 && w.n_reps * w.n_tiles == 0)
         return;
     run_phase(stream, run, PHASE_PACK, 0, u->n_blocks + u->n_rep * u->n_tiles);
     run_phase(stream, run, PHASE_KEYS, w.first_block, w.n_blocks);
-    run_phase(stream, run, PHASE_QUERIES, w.first_rep * u->n_tiles, w.n_reps * u->n_tiles);
+    run_phase(stream, run, PHASE_QUERIES, 0, w.n_reps * w.n_tiles);
 }
 
 /* Whether to split units over threads. One thread per unit needs five matrix products per tile; splitting needs two

@@ -1,23 +1,43 @@
-/* Attention if ranks divide the tokens of a batch, or if its tokens lie in leaves (tess_context in nn/points.h).
+/* Attention if ranks divide the tokens of a batch, or if its tokens lie in leaves (tess_context in nn/points.h). The
+ * kernels work on all tokens in the order of their positions, so the bits are those of one rank without leaves.
  *
- * Each rank attends with some key heads and their query heads, over all tokens in the order of their positions: one
- * exchange turns a rank's tokens of all heads into all tokens of its heads, and another one turns the results back. So
- * the kernels, and the bits, are those of one rank without leaves. Ranks after the last key head only exchange.
+ * By heads (Ulysses): each rank attends with some key heads and their query heads. One exchange turns a rank's tokens
+ * of all heads into all tokens of its heads, and another one turns the results back. Ranks after the last key head
+ * only exchange. Each of c ranks receives (c - 1) / c of: (2 H + 2 G) D elements and H floats for each of its tokens in
+ * forward, and (4 H + 4 G) D elements and H floats in backward.
  *
- * Each of c ranks receives (c - 1) / c of: (2 H + 2 G) D elements and H floats for each of its tokens in forward, and
- * (4 H + 4 G) D elements and H floats in backward. */
+ * By queries: every rank gathers the keys and values of a key head, and attends with its own queries. Backward also
+ * gathers queries, outputs and their gradients, and computes dq of own queries, and dk and dv of own keys. So no sum is
+ * cut, and both kinds of rows are as many on each rank. It takes seven products where the other way takes five. Each
+ * rank receives, for each token of the others: 2 G D elements in forward, and (3 H + 2 G) D elements and H floats in
+ * backward. */
 #include "device/device.h"
 #include "nn/layers/layers.h"
 #include "nn/layers/transformer_layer.h"
 
-/* Query heads [first, first + n) and n_kv key heads of this rank. The cuts are those of a row's columns. */
+/* Query heads [first, first + n) and n_kv key heads that this rank attends with at once. The cuts are those of a row's
+ * columns: ranks without a part of them want all. */
 typedef struct own_heads {
     tess_cut q, kv, lse;
     int64_t D, first, n, n_kv;
 } own_heads;
 
-static own_heads heads_of(int64_t H, int64_t G, int64_t D, int degree, int rank)
+/* One key head and its query heads; they begin where the caller's pointers do. */
+static own_heads one_group(int64_t n, int64_t D)
 {
+    return (own_heads){.q = {n * D, 0}, .kv = {D, 0}, .lse = {n, 0}, .D = D, .n = n, .n_kv = 1};
+}
+
+static bool goes_by_heads(const tess_context *context)
+{
+    return context->by_heads || context->points.degree == 1;
+}
+
+static own_heads heads_of(const tess_context *context, int64_t H, int64_t G, int64_t D, int rank)
+{
+    const int degree = context->points.degree;
+    if (!goes_by_heads(context))
+        return one_group(H / G, D);
     own_heads h = {.q = {H * D, H / G * D}, .kv = {G * D, D}, .lse = {H, H / G}, .D = D};
     int64_t begin;
     tess_cut_range((tess_cut){G, 1}, degree, rank, &begin, &h.n_kv);
@@ -38,7 +58,7 @@ size_t tess_context_attention_bytes(const tess_attention_params *p, const tess_c
 {
     if (p->n_kv_heads == 0)
         return 0;
-    const own_heads h = heads_of(p->n_heads, p->n_kv_heads, p->head_size, context->points.degree, 0);
+    const own_heads h = heads_of(context, p->n_heads, p->n_kv_heads, p->head_size, 0);
     const int64_t elements = (QUERIES * h.n + KEYS * h.n_kv) * h.D;
     return (size_t)(n_tokens * context->points.degree) *
            ((size_t)elements * tess_dtype_size(dtype) + (size_t)h.n * sizeof(float));
@@ -49,9 +69,10 @@ size_t tess_context_exchange_bytes(const tess_attention_params *p, const tess_co
 {
     if (p->n_kv_heads == 0)
         return 0;
-    const int degree = context->points.degree;
-    const int64_t all = p->n_heads, own = heads_of(all, p->n_kv_heads, p->head_size, degree, 0).n * degree;
-    return (size_t)(n_tokens * (own > all ? own : all) * p->head_size) * tess_dtype_size(dtype);
+    const own_heads h = heads_of(context, p->n_heads, p->n_kv_heads, p->head_size, 0);
+    const int64_t own = h.n * context->points.degree, all = p->n_heads;
+    const int64_t most = !goes_by_heads(context) ? h.n : own > all ? own : all;
+    return (size_t)(n_tokens * most * p->head_size) * tess_dtype_size(dtype);
 }
 
 static int64_t tokens_of(const tess_layer_call *c)
@@ -71,14 +92,26 @@ static whole_tokens place(const tess_layer_call *c, const own_heads *h)
     return w;
 }
 
-/* Copies rows of n elements between the order of leaves and that of positions. */
-static tess_status reorder(const tess_layer_call *c, size_t element, int64_t n, bool to_leaves, const void *from,
-                           int64_t from_ld, void *to, int64_t to_ld)
+static int own_leaves(const tess_context *context, int *first)
 {
-    const tess_context *context = c->context;
-    const int64_t size = (int64_t)element, rows = tokens_of(c) / context->n_leaves;
-    for (int leaf = 0; leaf < context->n_leaves && n > 0; leaf++) {
-        const int64_t piece = tess_context_piece(context, leaf), in = to_leaves ? piece : leaf,
+    const int n = context->n_leaves / context->points.degree;
+    *first = context->points.rank * n;
+    return n;
+}
+
+static int64_t piece_tokens(const tess_layer_call *c)
+{
+    return tokens_of(c) / c->context->n_leaves;
+}
+
+/* Copies rows of n elements of leaves [first, first + count), which begin at row 0, between the order of leaves and
+ * that of positions. */
+static tess_status reorder(const tess_layer_call *c, size_t element, int64_t n, int first, int count, bool to_leaves,
+                           const void *from, int64_t from_ld, void *to, int64_t to_ld)
+{
+    const int64_t size = (int64_t)element, rows = piece_tokens(c);
+    for (int leaf = 0; leaf < count && n > 0; leaf++) {
+        const int64_t piece = tess_context_piece(c->context, first + leaf), in = to_leaves ? piece : leaf,
                       out = to_leaves ? leaf : piece;
         TESS_TRY(tess_layer_copy_rows(c, size, rows, n, (const char *)from + in * rows * from_ld * size, from_ld,
                                       (char *)to + out * rows * to_ld * size, to_ld));
@@ -106,26 +139,27 @@ static tess_status bring(const tess_layer_call *c, const char *what, size_t elem
         mine = moved;
         ld = n;
     }
-    return reorder(c, element, n, false, mine, ld, whole, n);
+    return reorder(c, element, n, 0, context->n_leaves, false, mine, ld, whole, n);
 }
 
-/* The opposite. */
+/* All tokens of this rank's columns -> this rank's tokens of all columns. If every rank has all columns, it keeps its
+ * tokens. */
 static tess_status send(const tess_layer_call *c, const char *what, size_t element, tess_cut columns, const void *whole,
                         void *moved, void *mine, int64_t ld)
 {
     const tess_context *context = c->context;
     const int64_t T = tokens_of(c), n = own_columns(context, columns);
-    if (context->points.degree == 1)
-        return reorder(c, element, n, true, whole, n, mine, ld);
-    TESS_TRY(reorder(c, element, n, true, whole, n, moved, n));
+    int first, count = own_leaves(context, &first);
+    if (context->points.degree == 1 || columns.unit == 0)
+        return reorder(c, element, n, first, count, true, whole, n, mine, ld);
+    TESS_TRY(reorder(c, element, n, 0, context->n_leaves, true, whole, n, moved, n));
     return tess_meet_over(&context->points, what, element, (tess_matrix_box){{T, 0}, columns, moved, n},
                           (tess_matrix_box){{T, c->T}, {columns.size, 0}, mine, ld});
 }
 
 static own_heads own_heads_of(const tess_layer_call *c, const tess_attention *a)
 {
-    const tess_points *points = &c->context->points;
-    return heads_of(a->n_heads, a->n_kv_heads, a->head_size, points->degree, points->rank);
+    return heads_of(c->context, a->n_heads, a->n_kv_heads, a->head_size, c->context->points.rank);
 }
 
 /* Brings q, k and v, and describes the attention of this rank's heads. */
@@ -149,8 +183,8 @@ static tess_status begin(const tess_layer_call *c, const tess_attention *a, cons
     return TESS_OK;
 }
 
-tess_status tess_context_attention_forward(const tess_layer_call *c, const tess_attention *a, const void *k,
-                                           const void *v)
+/* ---- Forward ---- */
+static tess_status forward_by_heads(const tess_layer_call *c, const tess_attention *a, const void *k, const void *v)
 {
     const own_heads h = own_heads_of(c, a);
     const whole_tokens w = place(c, &h);
@@ -162,31 +196,144 @@ tess_status tess_context_attention_forward(const tess_layer_call *c, const tess_
     return a->lse != NULL ? send(c, "sums", sizeof(float), h.lse, w.lse, w.moved, a->lse, a->n_heads) : TESS_OK;
 }
 
-tess_status tess_context_attention_backward(const tess_layer_call *c, const tess_attention_grad *g, const void *k,
-                                            const void *v)
+/* Describes the parts of sequences that have queries in this rank's leaves. Returns their number. */
+static int64_t own_sequences(const tess_layer_call *c, const void *k, const void *v, int64_t stride)
 {
-    const tess_attention *a = &g->forward;
+    const int32_t *bounds = c->batch->cu_seqlens;
+    const int64_t rows = piece_tokens(c);
+    int64_t n = 0;
+    int first, count = own_leaves(c->context, &first);
+    for (int leaf = 0; leaf < count; leaf++) {
+        const int64_t begin = tess_context_piece(c->context, first + leaf) * rows, end = begin + rows;
+        for (int64_t i = 0; i < c->batch->n_seqs; i++) {
+            const int64_t from = bounds[i] > begin ? bounds[i] : begin, to = bounds[i + 1] < end ? bounds[i + 1] : end;
+            if (from < to)
+                c->seqs[n++] = (tess_attention_seq){.q_begin = leaf * rows + from - begin,
+                                                    .q_len = to - from,
+                                                    .k_len = to - bounds[i],
+                                                    .k = tess_at(c, k, bounds[i] * stride),
+                                                    .v = tess_at(c, v, bounds[i] * stride)};
+        }
+    }
+    return n;
+}
+
+/* Attends with the query heads of one key head. */
+static tess_status forward_group(const tess_layer_call *c, const tess_attention *a, const void *k, const void *v,
+                                 int64_t kv)
+{
     const own_heads h = own_heads_of(c, a);
     const whole_tokens w = place(c, &h);
     const size_t element = tess_dtype_size(c->dtype);
+    const int64_t first = kv * h.n;
+    tess_attention own = *a;
+    TESS_TRY(bring(c, "keys", element, h.kv, tess_at(c, k, kv * h.D), a->k_stride, w.moved, w.k));
+    TESS_TRY(bring(c, "values", element, h.kv, tess_at(c, v, kv * h.D), a->v_stride, w.moved, w.v));
+    own.n_heads = h.n;
+    own.n_kv_heads = 1;
+    own.q = tess_at(c, a->q, first * h.D);
+    own.out = tess_at(c, a->out, first * h.D);
+    own.sinks = a->sinks != NULL ? tess_at(c, a->sinks, first) : NULL;
+    own.k_stride = own.v_stride = h.D;
+    own.lse = a->lse != NULL ? w.lse : NULL;
+    own.n_seqs = own_sequences(c, w.k, w.v, h.D);
+    TESS_TRY(c->kernels->attention_forward(c->stream, &own));
+    return a->lse != NULL ? tess_layer_copy_rows(c, sizeof(float), c->T, h.n, w.lse, h.n, a->lse + first, a->n_heads)
+                          : TESS_OK;
+}
+
+tess_status tess_context_attention_forward(const tess_layer_call *c, const tess_attention *a, const void *k,
+                                           const void *v)
+{
+    if (goes_by_heads(c->context))
+        return forward_by_heads(c, a, k, v);
+    for (int64_t kv = 0; kv < a->n_kv_heads; kv++)
+        TESS_TRY(forward_group(c, a, k, v, kv));
+    return TESS_OK;
+}
+
+/* ---- Backward ---- */
+/* Computes dq, dk and dv of this rank's rows. They are one or two runs of neighbours, because leaves are folded. The
+ * first rank alone computes dsinks, which is a sum over all rows. */
+static tess_status backward_own_rows(const tess_layer_call *c, tess_attention_grad *g)
+{
+    const tess_context *context = c->context;
+    const int64_t rows = piece_tokens(c);
+    int first, count = own_leaves(context, &first);
+    g->in_part = true;
+    g->head_end = g->forward.n_heads;
+    g->dsinks = context->points.rank == 0 ? g->dsinks : NULL;
+    for (int run = 0; run <= context->folded; run++) {
+        int least = context->n_leaves, n = 0;
+        for (int leaf = first + run; leaf < first + count; leaf += 1 + context->folded, n++) {
+            const int piece = tess_context_piece(context, leaf);
+            least = piece < least ? piece : least;
+        }
+        g->key_begin = g->query_begin = least * rows;
+        g->key_end = g->query_end = (least + n) * rows;
+        TESS_TRY(c->kernels->attention_backward(c->stream, g));
+        g->dsinks = NULL;
+    }
+    return TESS_OK;
+}
+
+/* Computes the gradients for heads `h`. */
+static tess_status backward_heads(const tess_layer_call *c, const tess_attention_grad *g, const void *k, const void *v,
+                                  const own_heads *h)
+{
+    const tess_attention *a = &g->forward;
+    const whole_tokens w = place(c, h);
+    const size_t element = tess_dtype_size(c->dtype);
+    const bool by_heads = goes_by_heads(c->context);
     tess_attention_grad own = *g;
-    TESS_TRY(begin(c, a, k, v, &h, &w, &own.forward));
-    TESS_TRY(bring(c, "outputs", element, h.q, a->out, a->out_stride, w.moved, w.out));
-    TESS_TRY(bring(c, "gradient", element, h.q, g->dout, g->dout_stride, w.moved, w.dout));
-    TESS_TRY(bring(c, "sums", sizeof(float), h.lse, a->lse, a->n_heads, w.moved, w.lse));
+    TESS_TRY(begin(c, a, k, v, h, &w, &own.forward));
+    TESS_TRY(bring(c, "outputs", element, h->q, a->out, a->out_stride, w.moved, w.out));
+    TESS_TRY(bring(c, "gradient", element, h->q, g->dout, g->dout_stride, w.moved, w.dout));
+    TESS_TRY(bring(c, "sums", sizeof(float), h->lse, a->lse, a->n_heads, w.moved, w.lse));
     own.dout = w.dout;
     own.dq = w.dq;
     own.dk = w.dk;
     own.dv = w.dv;
-    own.dout_stride = own.dq_stride = h.n * h.D;
-    own.dk_stride = own.dv_stride = h.n_kv * h.D;
+    own.dout_stride = own.dq_stride = h->n * h->D;
+    own.dk_stride = own.dv_stride = h->n_kv * h->D;
     if (g->dsinks != NULL) { /* those of other ranks' heads are 0 here */
-        TESS_TRY(tess_stream_fill(c->stream, g->dsinks, 0, (size_t)a->n_heads * sizeof(float)));
-        own.dsinks = g->dsinks + h.first;
+        TESS_TRY(tess_stream_fill(c->stream, g->dsinks, 0, (size_t)h->lse.size * sizeof(float)));
+        own.dsinks = g->dsinks + h->first;
     }
-    if (h.n > 0)
-        TESS_TRY(c->kernels->attention_backward(c->stream, &own));
-    TESS_TRY(send(c, "gradient", element, h.q, w.dq, w.moved, g->dq, g->dq_stride));
-    TESS_TRY(send(c, "gradient", element, h.kv, w.dk, w.moved, g->dk, g->dk_stride));
-    return send(c, "gradient", element, h.kv, w.dv, w.moved, g->dv, g->dv_stride);
+    if (h->n > 0)
+        TESS_TRY(by_heads ? c->kernels->attention_backward(c->stream, &own) : backward_own_rows(c, &own));
+    TESS_TRY(send(c, "gradient", element, h->q, w.dq, w.moved, g->dq, g->dq_stride));
+    TESS_TRY(send(c, "gradient", element, h->kv, w.dk, w.moved, g->dk, g->dk_stride));
+    return send(c, "gradient", element, h->kv, w.dv, w.moved, g->dv, g->dv_stride);
+}
+
+/* Computes the gradients for one key head and its query heads: they become the first ones. */
+static tess_status backward_group(const tess_layer_call *c, const tess_attention_grad *g, const void *k, const void *v,
+                                  int64_t kv)
+{
+    const own_heads h = own_heads_of(c, &g->forward);
+    const int64_t first = kv * h.n, q = first * h.D, key = kv * h.D;
+    tess_attention_grad group = *g;
+    tess_attention *a = &group.forward;
+    a->q = tess_at(c, a->q, q);
+    a->out = tess_at(c, a->out, q);
+    a->lse += first;
+    a->sinks = a->sinks != NULL ? tess_at(c, a->sinks, first) : NULL;
+    group.dout = tess_at(c, g->dout, q);
+    group.dq = tess_at(c, g->dq, q);
+    group.dk = tess_at(c, g->dk, key);
+    group.dv = tess_at(c, g->dv, key);
+    group.dsinks = g->dsinks != NULL ? g->dsinks + first : NULL;
+    return backward_heads(c, &group, tess_at(c, k, key), tess_at(c, v, key), &h);
+}
+
+tess_status tess_context_attention_backward(const tess_layer_call *c, const tess_attention_grad *g, const void *k,
+                                            const void *v)
+{
+    const own_heads h = own_heads_of(c, &g->forward);
+    if (goes_by_heads(c->context))
+        return backward_heads(c, g, k, v, &h);
+    for (int64_t kv = 0; kv < g->forward.n_kv_heads; kv++)
+        TESS_TRY(backward_group(c, g, k, v, kv));
+    return TESS_OK;
 }

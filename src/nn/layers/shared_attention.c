@@ -155,6 +155,7 @@ tess_status tess_shared_attention_backward(const tess_layer_call *c, const tess_
                                 .in_part = true,
                                 .head_begin = h.first,
                                 .head_end = h.first + h.n,
+                                .query_end = c->T,
                                 .key_begin = first,
                                 .key_end = first + n};
     grad.forward.sinks = p->sinks >= 0 ? all.sinks : NULL;

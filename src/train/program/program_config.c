@@ -11,7 +11,8 @@ static const char refused[] =
     "training.gather "
     "training.loss_scale parallelism.fsdp_unit_blocks parallelism.fsdp_unit_bytes parallelism.fsdp_unit_mixed "
     "parallelism.enable_sequence_parallel "
-    "parallelism.context_parallel_load_balancer parallelism.pipeline_parallel_split_points offload.activations "
+    "parallelism.context_parallel_method parallelism.context_parallel_load_balancer "
+    "parallelism.pipeline_parallel_split_points offload.activations "
     "checkpoint.initial_load_path metrics.pipeline_timeline ";
 static const char kept[] = " model.save_dtype validation.enable validation.interval ";
 
