@@ -65,8 +65,9 @@ TESS_API void tess_runtime_destroy(tess_runtime **runtime);
 
 TESS_API int tess_runtime_rank(const tess_runtime *runtime);
 TESS_API int tess_runtime_world(const tess_runtime *runtime);
-TESS_API const char *tess_runtime_backend(const tess_runtime *runtime); /* "self" or "shm"; "mpi" over several hosts */
-TESS_API int tess_runtime_threads(const tess_runtime *runtime);         /* compute threads of this rank */
+TESS_API const char *
+tess_runtime_backend(const tess_runtime *runtime);              /* "self" or "shm"; "mpi" or "tcp" over several hosts */
+TESS_API int tess_runtime_threads(const tess_runtime *runtime); /* compute threads of this rank */
 TESS_API const char *tess_runtime_kernels(const tess_runtime *runtime); /* the table that all ranks compute with */
 TESS_API int tess_runtime_hosts(const tess_runtime *runtime);           /* number of hosts of the job */
 TESS_API int tess_runtime_host(const tess_runtime *runtime);            /* number of this rank's host */

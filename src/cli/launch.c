@@ -1,9 +1,11 @@
-/* `tessera launch`: starts a command as ranks on several hosts, with mpirun. */
+/* `tessera launch`: starts a command as ranks on several hosts: on all of them with mpirun, or on this host as its part
+ * of a job whose hosts meet over TCP. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/cli.h"
+#include "control/launch/node/node_launch.h"
 #include "control/supervise/stderr_lines.h"
 #include "control/supervise/supervise_hosts.h"
 
@@ -60,21 +62,57 @@ static int start(tess_mem *mem, tess_mpirun_job *job, int argc, char **argv, boo
     return status == TESS_OK ? code : cli_end(status);
 }
 
+/* The flags of a job whose hosts meet over TCP. */
+typedef struct node_flags {
+    const char *master, *ranks;
+    int64_t n_nodes, node;
+} node_flags;
+
+static tess_status run_node(const node_flags *flags, int argc, char **argv, int *code)
+{
+    tess_launch_node node = {.n_nodes = (int)flags->n_nodes, .node = (int)flags->node, .reporter = tess_stderr_lines};
+    tess_own_command command;
+    TESS_CHECK(node.node < node.n_nodes, TESS_E_INVALID, "--node-rank: %d, but --nnodes is %d: the first node is 0",
+               node.node, node.n_nodes);
+    TESS_TRY(tess_node_parse_master(flags->master, &node));
+    TESS_TRY(tess_node_parse_ranks(flags->ranks != NULL ? flags->ranks : "1", &node));
+    TESS_TRY(tess_own_command_of(argc, argv, &command));
+    return tess_node_run(&node, command.word, code);
+}
+
+static int start_node(const node_flags *flags, int argc, char **argv)
+{
+    int code = TESS_EXIT_OK;
+    if (flags->n_nodes < 2 || flags->node < 0)
+        return cli_misuse(&cli_launch, "--rdzv needs --nnodes N (2 or more) and --node-rank K (0 .. N - 1)");
+    tess_status status = run_node(flags, argc, argv, &code);
+    return status == TESS_OK ? code : cli_end(status);
+}
+
 static int run(tess_mem *mem, int argc, char **argv)
 {
     tess_mpirun_job hosts = {.reporter = tess_stderr_lines, .commands = tess_stderr_plain_lines};
     const char *list = NULL, *file = NULL, *mpi_name = NULL, *dry = NULL;
-    const cli_flag flags[] = {{"--hosts", "LIST", "hosts and ranks on each: h1:4,h2:4", .text = &list},
-                              {"--hostfile", "FILE", "the same, one host a line: h1:4, or h1 slots=4", .text = &file},
-                              {"--mpi", "NAME", "openmpi or mpich (what `mpirun` is)", .text = &mpi_name},
-                              {"--dry-run", NULL, "print the mpirun line and stop", .text = &dry}};
-    int n = cli_parse(argc, argv, &cli_launch, flags, 4);
-    if (list == NULL && file == NULL)
-        return cli_misuse(&cli_launch, "name the hosts: --hosts h1:4,h2:4 or --hostfile FILE");
+    node_flags node = {.node = -1};
+    const cli_flag flags[] = {
+        {"--hosts", "LIST", "hosts and ranks on each: h1:4,h2:4", .text = &list},
+        {"--hostfile", "FILE", "the same, one host a line: h1:4, or h1 slots=4", .text = &file},
+        {"--mpi", "NAME", "openmpi or mpich (what `mpirun` is)", .text = &mpi_name},
+        {"--dry-run", NULL, "print the mpirun line and stop", .text = &dry},
+        {"--rdzv", "HOST:PORT", "without an MPI: where all hosts meet; node 0's address", .text = &node.master},
+        {"--nnodes", "N", "hosts of the job", .integer = &node.n_nodes, .min = 2, .max = NODE_MOST},
+        {"--node-rank", "K", "number of this host, from 0", .integer = &node.node, .min = 0, .max = NODE_MOST - 1},
+        {"-n", "RANKS", "ranks on each host: 4, or 3,1 (1)", .text = &node.ranks}};
+    int n = cli_parse(argc, argv, &cli_launch, flags, 8);
+    if (list == NULL && file == NULL && node.master == NULL)
+        return cli_misuse(&cli_launch, "name the hosts: --hosts h1:4,h2:4 or --hostfile FILE; without an MPI: "
+                                       "--rdzv HOST:PORT --nnodes N --node-rank K on each");
     if (n == 0)
         return cli_misuse(&cli_launch, "name what to run: -- train CONFIG.yaml");
     argv[n + 1] = NULL;
     signal(SIGPIPE, SIG_IGN); /* a closed standard output must not end the run (launch_watch.h) */
+    if (node.master != NULL)
+        return start_node(&node, n, argv + 1);
     tess_status status = choose_mpi(mpi_name, &hosts.mpi);
     if (status == TESS_OK)
         status = read_hosts(mem, list, file, &hosts.hosts);
@@ -82,4 +120,7 @@ static int run(tess_mem *mem, int argc, char **argv)
 }
 
 const cli_command cli_launch = {"launch", "--hosts h1:4,h2:4 [--dry-run] -- train CONFIG.yaml [ARGUMENTS ...]",
-                                "start a command as ranks on several hosts, with mpirun", .run = run};
+                                "start a command as ranks on several hosts, with mpirun or over TCP\n"
+                                "Without an MPI, on each host: tessera launch --rdzv h1:29400 --nnodes 2 --node-rank K "
+                                "-n 4 -- train CONFIG.yaml",
+                                .run = run};

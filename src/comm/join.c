@@ -64,10 +64,6 @@ static tess_status make_own_job(tess_runtime *rt)
 static tess_status meet_by_variables(tess_runtime *rt, const tess_environment *e)
 {
     int fd = -1;
-    TESS_CHECK(e->local_world == e->world, TESS_E_UNSUPPORTED,
-               "%s, but %d ranks are on this host (LOCAL_WORLD_SIZE): between hosts Tessera speaks MPI; start it with "
-               "`mpirun -np %d tessera ...`, srun or `tessera launch --hosts ...`",
-               e->reported_by, e->local_world, e->world);
     if (e->local_rank == 0) {
         TESS_TRY(tess_job_create(e->world, &rt->job));
         tess_status status = tess_rendezvous_offer(e, rt->job.fd, rt->timeout_s);
@@ -84,14 +80,18 @@ tess_status tess_runtime_find_job(tess_runtime *rt, const tess_runtime_options *
     tess_environment environment;
     int fd = -1;
     TESS_TRY(tess_environment_read(&environment));
-    bool by_mpi = environment.starter == TESS_STARTER_OPEN_MPI || environment.starter == TESS_STARTER_MPICH ||
-                  environment.starter == TESS_STARTER_SLURM;
-    TESS_CHECK(options->backend != TESS_BACKEND_MPI || by_mpi, TESS_E_INVALID,
-               "comm.backend=mpi, but no MPI has started this process: use mpirun or srun, or comm.backend=auto");
+    TESS_CHECK(options->backend != TESS_BACKEND_MPI || environment.uses_wire, TESS_E_INVALID,
+               "comm.backend=mpi, but this process was not started for several hosts: use mpirun, srun or `tessera "
+               "launch`, or comm.backend=auto");
     rt->rank = environment.rank;
     rt->world = environment.world;
     rt->transport = &one_host;
     rt->owns_fd = environment.starter != TESS_STARTER_TESSERA;
+    if (environment.uses_wire && rt->world > 1) {
+        TESS_TRY(tess_hosts_join(rt, &environment, options));
+        rt->launched = true;
+        return TESS_OK;
+    }
     switch (environment.starter) {
     case TESS_STARTER_TESSERA:
         TESS_CHECK(tess_variable_value(TESS_VAR_SHM_FD) != NULL, TESS_E_INVALID,
@@ -106,11 +106,7 @@ tess_status tess_runtime_find_job(tess_runtime *rt, const tess_runtime_options *
     case TESS_STARTER_NONE:
         return tess_job_create(1, &rt->job);
     default:
-        if (rt->world == 1)
-            return make_own_job(rt);
-        TESS_TRY(tess_hosts_join(rt, &environment, options));
-        rt->launched = true;
-        return TESS_OK;
+        return make_own_job(rt);
     }
 }
 

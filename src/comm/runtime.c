@@ -10,6 +10,7 @@
 #include "base/os/os.h"
 #include "comm/comm_impl.h"
 #include "comm/hosts/choice.h"
+#include "comm/hosts/session.h"
 #include "comm/seat.h"
 
 void tess_list_lock(atomic_flag *lock)
@@ -50,7 +51,7 @@ const char *tess_runtime_kernels_vote(const tess_runtime *rt)
 
 const char *tess_runtime_backend(const tess_runtime *rt)
 {
-    return rt->team->backend->name;
+    return rt->team->backend == &tess_backend_mpi ? tess_wire_name() : rt->team->backend->name;
 }
 
 int tess_runtime_hosts(const tess_runtime *rt)

@@ -67,7 +67,8 @@ static const comm_way ways[] = {
     {"shm", "host", "ranks of one host", "all", 20, "peers read shared memory, or private memory through the system",
      &tess_backend_shm, .fits_team = is_on_one_host},
     {"mpi", "host", "ranks of several hosts", "all", 10,
-     "shared memory in a host, and MPI between hosts, striped over the ranks of a host or through its first rank",
+     "shared memory in a host, and MPI or TCP between hosts, striped over the ranks of a host or through its first "
+     "rank",
      &tess_backend_mpi, .fits_team = is_any},
     {"device windows", "device", "ranks of one host", BY_WINDOWS ", boxes, messages", 30,
      "one kernel reads the memory that all ranks show; a receiver copies from its sender's window", &ondevice_direct,

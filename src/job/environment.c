@@ -125,8 +125,18 @@ static tess_status read_master(tess_environment *e)
                    sizeof(e->master) - 1);
         strcpy(e->master, master);
     }
-    return is_set(TESS_VAR_MASTER_PORT) ? tess_environment_number(TESS_VAR_MASTER_PORT, 1, UINT16_MAX, &e->master_port)
-                                        : TESS_OK;
+    e->node = e->n_nodes = -1;
+    if (is_set(TESS_VAR_TORCH_NODE))
+        TESS_TRY(tess_environment_number(TESS_VAR_TORCH_NODE, 0, INT_MAX, &e->node));
+    if (is_set(TESS_VAR_TORCH_NODES))
+        TESS_TRY(tess_environment_number(TESS_VAR_TORCH_NODES, 1, INT_MAX, &e->n_nodes));
+    if (!is_set(TESS_VAR_MASTER_PORT))
+        return TESS_OK;
+    TESS_TRY(tess_environment_number(TESS_VAR_MASTER_PORT, 1, UINT16_MAX - 1, &e->master_port));
+    /* torchrun itself listens on the port, for PyTorch */
+    const char *store = tess_variable_value(TESS_VAR_TORCH_AGENT_STORE);
+    e->master_port += e->uses_wire && store != NULL && strcmp(store, "True") == 0;
+    return TESS_OK;
 }
 
 /* Compares torchrun's variables with those of another starter: they must agree. Ranks of our own launcher are
@@ -155,6 +165,8 @@ tess_status tess_environment_read(tess_environment *e)
     e->starter = from->starter;
     TESS_TRY(read_place(from, &e->rank, &e->world));
     TESS_TRY(read_local_place(from, e));
+    bool on_one_host = e->local_world <= 0 || e->local_world == e->world;
+    e->uses_wire = from->starter != TESS_STARTER_TESSERA && (from != torchrun || !on_one_host);
     snprintf(e->reported_by, sizeof(e->reported_by), "%s=%d", tess_variable_name(from->world), e->world);
     return from == torchrun ? read_master(e) : compare_with_torchrun(from, e);
 }

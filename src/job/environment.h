@@ -20,9 +20,11 @@ typedef struct tess_environment {
     tess_starter starter;
     int rank, world;             /* numbers that the starter gives; 0 of 1 if the process was started alone */
     int local_rank, local_world; /* numbers on this host; -1: not known */
+    bool uses_wire;              /* ranks may be on several hosts, and meet over MPI or TCP (comm/wire) */
     char reported_by[64];        /* "OMPI_COMM_WORLD_SIZE=8", for messages */
     char master[128];            /* torchrun: MASTER_ADDR */
     int master_port;
+    int node, n_nodes; /* torchrun: GROUP_RANK and GROUP_WORLD_SIZE; -1: not known */
     bool has_torchrun; /* RANK and WORLD_SIZE are also set, in addition to another starter's variables */
     int torchrun_rank, torchrun_world;
 } tess_environment;

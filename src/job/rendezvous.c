@@ -32,10 +32,6 @@ static tess_status check(const tess_environment *e)
     TESS_CHECK(e->local_world > 0, TESS_E_INVALID,
                "RANK=%d and WORLD_SIZE=%d are set, but LOCAL_WORLD_SIZE is not: torchrun sets all three", e->rank,
                e->world);
-    TESS_CHECK(e->local_world == e->world, TESS_E_INVALID,
-               "LOCAL_WORLD_SIZE=%d, but WORLD_SIZE=%d: torchrun's ranks find each other on one host only; start a job "
-               "over several with mpirun or srun",
-               e->local_world, e->world);
     TESS_CHECK(e->master_port > 0, TESS_E_INVALID,
                "RANK=%d and WORLD_SIZE=%d are set, but MASTER_PORT is not: torchrun sets all three", e->rank, e->world);
     return TESS_OK;

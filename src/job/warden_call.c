@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,4 +76,12 @@ tess_status tess_warden_meet(int fd, const tess_agent_address *hosts, int n_host
         TESS_TRY(send_request(fd, &request, -1));
     }
     return read_answer(fd, &answer);
+}
+
+void tess_warden_say(int fd, const char *line)
+{
+    warden_request request = {.kind = REQUEST_SAY};
+    snprintf(request.text, sizeof(request.text), "%s", line);
+    if (send_request(fd, &request, -1) != TESS_OK)
+        tess_error_clear();
 }

@@ -23,9 +23,7 @@ bool tess_warden_find(int *fd);
  * the next job. */
 tess_status tess_warden_adopt(int fd, const tess_job *job, int rank);
 /* The host's first rank, in a job of several hosts: asks the warden to be the agent and to listen.
- * TESSERA_IFNAME       the network interface (prefix match, "eth,ib"; default: all but loopback)
- * TESSERA_AGENT_PORTS  the ports ("40000-40100"; default: any)
- * TESS_E_NOT_FOUND: no such interface; TESS_E_IO: no free port. */
+ * Errors are those of tess_host_listen (job/host_port.h). */
 tess_status tess_warden_listen(int fd, tess_agent_address *mine);
 /* The last call passes it the other hosts' addresses (in the job's numbering) and the job's secret, which agents show
  * each other. Returns at once. The agent connects to those with a larger number. header->agent_state then says that all
@@ -34,15 +32,19 @@ tess_status tess_warden_listen(int fd, tess_agent_address *mine);
 tess_status tess_warden_meet(int fd, const tess_agent_address *hosts, int n_hosts,
                              const uint8_t secret[AGENT_SECRET_BYTES]);
 
-/* ---- Messages on the socket ---- */
-typedef enum request_kind { REQUEST_ADOPT = 1, REQUEST_LISTEN, REQUEST_MEET, REQUEST_HOST } request_kind;
+/* Asks the warden to report a line, at any time. Does not wait. */
+void tess_warden_say(int fd, const char *line);
 
-/* The rank's message. Each gets an answer, except REQUEST_HOST before the last host. */
+/* ---- Messages on the socket ---- */
+typedef enum request_kind { REQUEST_ADOPT = 1, REQUEST_LISTEN, REQUEST_MEET, REQUEST_HOST, REQUEST_SAY } request_kind;
+
+/* The rank's message. Each gets an answer, except REQUEST_HOST before the last host, and REQUEST_SAY. */
 typedef struct warden_request {
     int32_t kind, rank, world; /* REQUEST_ADOPT */
     int32_t host, n_hosts;     /* REQUEST_MEET: how many hosts follow; REQUEST_HOST: which one it is */
     uint8_t secret[AGENT_SECRET_BYTES];
     tess_agent_address address;
+    char text[512]; /* REQUEST_SAY */
 } warden_request;
 
 typedef struct warden_answer {

@@ -40,12 +40,16 @@ typedef enum tess_variable_setter {
       "path of the libnccl.so.2 for bytes between the GPUs of several hosts, or off", "the first that is found", "") \
     X(TESS_VAR_TUNING, "TESSERA_TUNING", USER, "file of a tuning table of `tessera bench comm --tune`", \
       "~/.config/tessera's, if any", "") \
-    X(TESS_VAR_MPI, "TESSERA_MPI", USER, "the plug-in for this MPI, by name or path", \
-      "that of the MPI that started the job", "") \
+    X(TESS_VAR_MPI, "TESSERA_MPI", USER, \
+      "what carries bytes between hosts: openmpi, mpich, tcp or the path of a plug-in", \
+      "that of the launcher that started the job", "") \
     X(TESS_VAR_MPI_PART_BYTES, "TESSERA_MPI_PART_BYTES", USER, "bytes of a part of a large message between hosts", \
       "chosen", "int 1..") \
     X(TESS_VAR_IFNAME, "TESSERA_IFNAME", USER, "interfaces that agents of hosts listen on", "all but lo", "") \
     X(TESS_VAR_AGENT_PORTS, "TESSERA_AGENT_PORTS", USER, "ports LOW-HIGH for agents of hosts", "any free one", "") \
+    X(TESS_VAR_SECRET_FILE, "TESSERA_SECRET_FILE", USER, \
+      "file with the secret that ranks of several hosts without an MPI must know", "none", "") \
+    X(TESS_VAR_SECRET, "TESSERA_SECRET", USER, "that secret itself, in place of a file", "none", "") \
     X(TESS_VAR_HOST, "TESSERA_HOST", USER, "name of this host among those of the job", "the system's", "") \
     X(TESS_VAR_LAUNCH_AGENT, "TESSERA_LAUNCH_AGENT", USER, "program that `tessera launch` runs instead of ssh", \
       "ssh", "") \
@@ -111,6 +115,10 @@ typedef enum tess_variable_setter {
     X(TESS_VAR_TORCH_LOCAL_WORLD, "LOCAL_WORLD_SIZE", LAUNCHER, "torchrun: ranks on this host", "", "") \
     X(TESS_VAR_MASTER_ADDR, "MASTER_ADDR", LAUNCHER, "torchrun: address of rank 0's host", "", "") \
     X(TESS_VAR_MASTER_PORT, "MASTER_PORT", LAUNCHER, "torchrun: port of rank 0's host", "", "") \
+    X(TESS_VAR_TORCH_NODE, "GROUP_RANK", LAUNCHER, "torchrun: number of this host", "", "") \
+    X(TESS_VAR_TORCH_NODES, "GROUP_WORLD_SIZE", LAUNCHER, "torchrun: hosts of the job", "", "") \
+    X(TESS_VAR_TORCH_AGENT_STORE, "TORCHELASTIC_USE_AGENT_STORE", LAUNCHER, \
+      "torchrun: True if it listens on MASTER_PORT itself", "", "") \
     X(TESS_VAR_TORCH_RUN_ID, "TORCHELASTIC_RUN_ID", LAUNCHER, "torchrun: name of the job", "", "") \
     X(TESS_VAR_TORCH_RESTARTS, "TORCHELASTIC_RESTART_COUNT", LAUNCHER, "torchrun: earlier starts of the job", "", "") \
     \

@@ -101,6 +101,19 @@ bool tess_os_is_own_name(const char *name)
     return is_own;
 }
 
+tess_status tess_os_resolve(const char *name, char (*addresses)[OS_ADDRESS_BYTES], int most, int *n)
+{
+    const struct addrinfo how = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *all = NULL;
+    int reason = getaddrinfo(name, NULL, &how, &all);
+    TESS_CHECK(reason == 0, TESS_E_NOT_FOUND, "host name '%s': %s", name, gai_strerror(reason));
+    *n = 0;
+    for (const struct addrinfo *at = all; at != NULL && *n < most; at = at->ai_next)
+        *n += getnameinfo(at->ai_addr, at->ai_addrlen, addresses[*n], OS_ADDRESS_BYTES, NULL, 0, NI_NUMERICHOST) == 0;
+    freeaddrinfo(all);
+    return TESS_OK;
+}
+
 /* ---- TCP ---- */
 static int stream(int family)
 {
@@ -194,6 +207,15 @@ int tess_os_connected(int fd)
     if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &reason, &size) != 0)
         return errno;
     return reason;
+}
+
+void tess_os_peer_address(int fd, char address[OS_ADDRESS_BYTES])
+{
+    struct sockaddr_storage name;
+    socklen_t size = sizeof(name);
+    if (getpeername(fd, (struct sockaddr *)&name, &size) != 0 ||
+        getnameinfo((struct sockaddr *)&name, size, address, OS_ADDRESS_BYTES, NULL, 0, NI_NUMERICHOST) != 0)
+        strcpy(address, "?");
 }
 
 /* Returns 0 if the call would have to wait, -1 for other errors. */

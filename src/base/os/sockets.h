@@ -14,6 +14,10 @@ tess_status tess_os_addresses(const char *names, char (*addresses)[OS_ADDRESS_BY
 /* Whether `name`, a host name or a numeric address, belongs to this machine. May ask a name server. */
 bool tess_os_is_own_name(const char *name);
 
+/* Finds the numeric addresses of a host name, or of a numeric address. May ask a name server. TESS_E_NOT_FOUND: the
+ * name is not known. */
+tess_status tess_os_resolve(const char *name, char (*addresses)[OS_ADDRESS_BYTES], int most, int *n);
+
 /* Listens on a port in first .. last (0, 0: any free port) of `address` (NULL: all addresses). TESS_E_IO: all ports are
  * taken. */
 tess_status tess_os_listen(const char *address, int first, int last, int *fd, uint16_t *port);
@@ -23,6 +27,8 @@ int tess_os_accept(int listen_fd);
 int tess_os_connect(const char *address, uint16_t port);
 /* Returns the result of tess_os_connect: 0, or an errno. */
 int tess_os_connected(int fd);
+/* Writes the numeric address of the other end; "?" if it is not known. */
+void tess_os_peer_address(int fd, char address[OS_ADDRESS_BYTES]);
 /* Return the number of bytes sent or received without waiting; 0: none now; -1: the connection is closed or broken. */
 ptrdiff_t tess_os_send(int fd, const void *data, size_t size);
 ptrdiff_t tess_os_receive(int fd, void *data, size_t size);

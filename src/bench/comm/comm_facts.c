@@ -23,13 +23,9 @@ const char *comm_hosts_text(const tess_runtime *runtime, char *text, size_t size
 const char *comm_mpi_text(char *text, size_t size)
 {
     tess_environment environment;
-    const wire_process *process = NULL;
+    const wire_process *process = tess_wire_opened();
     snprintf(text, size, "none");
-    if (tess_environment_read(&environment) != TESS_OK)
-        return text;
-    bool by_mpi = environment.starter == TESS_STARTER_OPEN_MPI || environment.starter == TESS_STARTER_MPICH ||
-                  environment.starter == TESS_STARTER_SLURM;
-    if (by_mpi && tess_wire_open(&environment, &process) == TESS_OK)
+    if (process != NULL && tess_environment_read(&environment) == TESS_OK)
         snprintf(text, size, "%s, started by %s", process->library, tess_starter_name(environment.starter));
     return text;
 }

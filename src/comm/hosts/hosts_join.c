@@ -1,5 +1,6 @@
-/* Makes a job of the processes that MPI started: places of ranks, shared memory on each host, agents between hosts. All
- * processes take part in the same exchanges; a failure of one ends all at the next exchange, with its message.
+/* Makes a job of the processes that MPI, torchrun or `tessera launch` started on several hosts: places of ranks, shared
+ * memory on each host, agents between hosts. All processes take part in the same exchanges; a failure of one ends all
+ * at the next exchange, with its message.
  *
  * Ranks are numbered by host, then by core (job/place.h). The host's first rank makes the job's memory, and its
  * siblings open it. If all ranks are on one host, MPI has done its part: the job goes on as one of `tessera run`. */
@@ -231,10 +232,10 @@ tess_status tess_hosts_join(tess_runtime *rt, const tess_environment *e, const t
 {
     joining j = {.rt = rt};
     TESS_CHECK(tess_warden_find(&rt->warden), TESS_E_UNSUPPORTED,
-               "%s started this program by itself: start it as `mpirun ... tessera run -- PROGRAM`, so that somebody "
+               "%s started this program by itself: start it as `%s ... tessera run -- PROGRAM`, so that somebody "
                "outside sees how each rank ends",
-               tess_starter_name(e->starter));
-    TESS_TRY(tess_wire_open(e, &j.process));
+               tess_starter_name(e->starter), e->starter == TESS_STARTER_TORCHRUN ? "torchrun" : "mpirun");
+    TESS_TRY(tess_wire_open(e, rt->warden, rt->timeout_s, &j.process));
     tess_wire_in_job(true);
     tess_status status = run(&j, e, options);
     tess_mem_free(rt->mem, j.cards);

@@ -10,6 +10,7 @@
 #include "base/core/variables.h"
 #include "base/os/os.h"
 #include "comm/wire/wire_load.h"
+#include "job/warden_call.h"
 
 enum { LONGEST_CLOSE_S = 30 };
 
@@ -49,7 +50,12 @@ static size_t read_part_bytes(void)
     return bytes > 0 ? (size_t)bytes : 0;
 }
 
-tess_status tess_wire_open(const tess_environment *environment, const wire_process **out)
+static void say(void *self, const char *line)
+{
+    tess_warden_say((int)(intptr_t)self, line);
+}
+
+tess_status tess_wire_open(const tess_environment *environment, int warden, double timeout_s, const wire_process **out)
 {
     char error[WIRE_ERROR_BYTES];
     *out = &process;
@@ -58,7 +64,12 @@ tess_status tess_wire_open(const tess_environment *environment, const wire_proce
     const wire_table *loaded;
     TESS_TRY(tess_wire_load(environment->starter, &loaded));
     process.part_bytes = read_part_bytes();
-    TESS_CHECK(loaded->open(&process, error) == 0, TESS_E_UNSUPPORTED, "open MPI: %s", error);
+    process.timeout_s = timeout_s;
+    process.say = say;
+    process.self = (void *)(intptr_t)warden;
+    process.failure = TESS_OK;
+    TESS_CHECK(loaded->open(&process, error) == 0, process.failure != TESS_OK ? process.failure : TESS_E_UNSUPPORTED,
+               "%s", error);
     table = loaded;
     opener = pthread_self();
     opener_pid = getpid();
@@ -69,6 +80,16 @@ tess_status tess_wire_open(const tess_environment *environment, const wire_proce
         signal(SIGPIPE, SIG_IGN);
     on_exit(at_exit, NULL);
     return TESS_OK;
+}
+
+const wire_process *tess_wire_opened(void)
+{
+    return table != NULL ? &process : NULL;
+}
+
+const char *tess_wire_name(void)
+{
+    return table->name;
 }
 
 int tess_wire_most_tag(void)
@@ -204,8 +225,8 @@ tess_status tess_wire_gather(const void *mine, void *all, size_t bytes, double t
         TESS_TRY(tess_wire_test(&request, &done));
         if (!done && tess_os_now_s() - begin_s > timeout_s) {
             tess_wire_cancel(&request);
-            return TESS_FAIL(TESS_E_TIMEOUT, "not all of the %d processes that MPI started came within %.3g s",
-                             process.size, timeout_s);
+            return TESS_FAIL(TESS_E_TIMEOUT, "not all of the %d processes of the job came within %.3g s", process.size,
+                             timeout_s);
         }
         if (!done)
             nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);

@@ -1,13 +1,18 @@
-/* This process's use of the wire. MPI belongs to the process, not to a runtime. It is opened once, stays open
- * between runtimes, and is finalized at process exit unless something failed before. */
+/* This process's use of the wire: MPI, or links over TCP. It belongs to the process, not to a runtime. It is opened
+ * once, stays open between runtimes, and is closed at process exit unless something failed before. */
 #ifndef TESS_COMM_HOSTS_SESSION_H
 #define TESS_COMM_HOSTS_SESSION_H
 
 #include "comm/wire/wire.h"
 #include "job/environment.h"
 
-/* Opens the wire, or returns the one that is already open. Collective over the processes that MPI started. */
-tess_status tess_wire_open(const tess_environment *environment, const wire_process **process);
+/* Opens the wire, or returns the one that is already open. Collective over the processes of the job. Lines about
+ * missing processes go to the warden. */
+tess_status tess_wire_open(const tess_environment *environment, int warden, double timeout_s,
+                           const wire_process **process);
+/* Returns this process's numbers; NULL: the wire is not open. */
+const wire_process *tess_wire_opened(void);
+const char *tess_wire_name(void); /* "mpi" or "tcp"; the wire must be open */
 int tess_wire_most_tag(void);
 bool tess_wire_is_mine(void); /* returns false if MPI does not allow calls from this thread */
 /* Marks the time between joining a job and leaving it in good order. A process that exits during this time does not

@@ -199,6 +199,7 @@ __attribute__((visibility("default"))) extern const wire_table tess_wire_plugin;
 
 const wire_table tess_wire_plugin = {
     .version = WIRE_VERSION,
+    .name = "mpi",
     .open = open_mpi,
     .close = close_mpi,
     .make_group = make_group,

@@ -1,7 +1,8 @@
-/* The wire: what carries bytes between hosts. A plug-in (libtessera_mpi_openmpi.so, libtessera_mpi_mpich.so) fills this
- * table; it is loaded only by jobs that an MPI has started, so the plain binary needs no MPI.
+/* The wire: what carries bytes between hosts. Links over TCP (comm/tcp) fill this table, and so do plug-ins for MPI
+ * (libtessera_mpi_openmpi.so, libtessera_mpi_mpich.so). A plug-in is loaded only by jobs that its MPI has started, so
+ * the plain binary needs no MPI.
  *
- * The plug-in sees nothing else of Tessera: plain C types, return values 0 (success) and -1 (with a text in `error`),
+ * A plug-in sees nothing else of Tessera: plain C types, return values 0 (success) and -1 (with a text in `error`),
  * no exit, no abort, no output. The core holds a lock, so a process makes one call at a time; when the MPI offers only
  * MPI_THREAD_FUNNELED, the thread that opened it makes all calls. Only open, close and make_group wait. Messages
  * between two ranks of a group with one tag arrive in the order in which they were sent; all members of a group start
@@ -16,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { WIRE_VERSION = 2, WIRE_ERROR_BYTES = 512 };
+enum { WIRE_VERSION = 3, WIRE_ERROR_BYTES = 512 };
 
 #define WIRE_TABLE_SYMBOL "tess_wire_plugin"
 
@@ -24,8 +25,14 @@ typedef struct wire_group wire_group;     /* a group of ranks that exchange mess
 typedef struct wire_request wire_request; /* a message or a native collective in flight */
 
 typedef struct wire_process {
-    size_t part_bytes; /* set by the caller: size of the parts of a large message; 0: the plug-in chooses */
-    int rank, size;    /* numbers from the MPI launcher */
+    /* Set by the caller: the size of the parts of a large message (0: the wire chooses), the time in which all
+     * processes must come, and a function that reports who is missing. NULL: no reports. */
+    size_t part_bytes;
+    double timeout_s;
+    void (*say)(void *self, const char *line);
+    void *self;
+    int failure;       /* tess_status of a failed `open`; 0: TESS_E_UNSUPPORTED */
+    int rank, size;    /* numbers from the launcher */
     int first_core;    /* the first core that this process may run on, in hwloc's order; -1: not known */
     bool funneled;     /* only the opening thread may call */
     int most_tag;      /* the largest tag that may be used */
@@ -33,15 +40,16 @@ typedef struct wire_process {
     wire_group *world; /* text that belongs to the plug-in */
 } wire_process;
 
-/* Reductions that the MPI can do by itself (comm.reduction=native). */
+/* Reductions that an MPI can do by itself (comm.reduction=native). */
 typedef enum wire_type { WIRE_F32, WIRE_I32, WIRE_I64, WIRE_U8 } wire_type;
 typedef enum wire_op { WIRE_SUM, WIRE_MAX, WIRE_MIN } wire_op;
 
 typedef struct wire_table {
     uint32_t version; /* must be WIRE_VERSION */
-    /* Calls MPI_Init_thread. Fails, with advice, if MPI offers less than MPI_THREAD_FUNNELED. If MPI itself cannot
-     * start, it ends the process, because no error handler can be set before. An MPI that the program has already
-     * initialised is used as it is, and the program finalizes it. */
+    const char *name; /* "mpi" or "tcp" */
+    /* Meets the other processes. MPI: calls MPI_Init_thread. Fails, with advice, if MPI offers less than
+     * MPI_THREAD_FUNNELED. If MPI itself cannot start, it ends the process, because no error handler can be set before.
+     * An MPI that the program has already initialised is used as it is, and the program finalizes it. */
     int (*open)(wire_process *process, char error[WIRE_ERROR_BYTES]);
     /* `orderly`: collective over all ranks (MPI_Finalize). Otherwise MPI is not called again: a peer is lost, and
      * finalizing could wait for it forever. */
@@ -65,7 +73,7 @@ typedef struct wire_table {
     /* Gathers `bytes` bytes of each member on all members, in the group's order. Collective over the group. */
     int (*all_gather)(wire_group *group, const void *in, void *out, size_t bytes, wire_request **request,
                       char error[WIRE_ERROR_BYTES]);
-    /* Reduces `n` elements. in == out is allowed, on all members or on none. */
+    /* Reduces `n` elements. in == out is allowed, on all members or on none. Links over TCP refuse all reductions. */
     int (*all_reduce)(wire_group *group, const void *in, void *out, size_t n, wire_type type, wire_op op,
                       wire_request **request, char error[WIRE_ERROR_BYTES]);
     /* out: n elements; in: n elements for each rank of the group. They must not overlap. */

@@ -6,31 +6,40 @@
 
 #include "base/core/variables.h"
 #include "base/os/plugins.h"
+#include "comm/tcp/tcp_wire.h"
 
+/* A wire: links over TCP, or an MPI. */
 typedef struct kind {
     const char *word; /* value of TESSERA_MPI */
-    const char *name, *file, *packages;
+    const char *name;
+    tess_starter starter;        /* launcher whose jobs use it */
+    const wire_table *table;     /* NULL: in a plug-in */
+    const char *file, *packages; /* the plug-in, and what it needs */
     bool is_open_mpi;
 } kind;
 
-static const kind open_mpi = {"openmpi", "Open MPI", "libtessera_mpi_openmpi.so", "openmpi-bin and libopenmpi-dev",
-                              true};
-static const kind mpich = {"mpich", "MPICH", "libtessera_mpi_mpich.so", "mpich and libmpich-dev", false};
+static const kind kinds[] = {
+    {"openmpi", "Open MPI", TESS_STARTER_OPEN_MPI, NULL, "libtessera_mpi_openmpi.so", "openmpi-bin and libopenmpi-dev",
+     true},
+    {"mpich", "MPICH", TESS_STARTER_MPICH, NULL, "libtessera_mpi_mpich.so", "mpich and libmpich-dev", false},
+    {"tcp", "TCP", TESS_STARTER_TORCHRUN, &tess_tcp_wire, NULL, NULL, false},
+};
+
+enum { N_KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
 /* ---- Choice ---- */
 
-/* Returns the plug-in for the MPI that started this process. If only the other one is installed, and the starter is
- * Slurm (which supports both) or unknown, returns that one. */
+/* Returns the wire of the launcher that started this process. Slurm, or an unknown launcher, starts both MPIs: the one
+ * that it speaks to comes first, unless only the other one is installed. */
 static const kind *choose(tess_starter starter)
 {
     char path[PATH_MAX];
-    if (starter == TESS_STARTER_OPEN_MPI)
-        return &open_mpi;
-    if (starter == TESS_STARTER_MPICH)
-        return &mpich;
+    for (int i = 0; i < N_KINDS; i++)
+        if (kinds[i].starter == starter)
+            return &kinds[i];
     bool speaks_pmi = starter == TESS_STARTER_SLURM && tess_variable_value(TESS_VAR_PMI_RANK) != NULL &&
                       tess_variable_value(TESS_VAR_PMIX_RANK) == NULL;
-    const kind *first = speaks_pmi ? &mpich : &open_mpi, *second = speaks_pmi ? &open_mpi : &mpich;
+    const kind *first = &kinds[speaks_pmi], *second = &kinds[!speaks_pmi];
     return !tess_plugin_find(first->file, path) && tess_plugin_find(second->file, path) ? second : first;
 }
 
@@ -92,6 +101,9 @@ static tess_status fail_missing(const kind *wanted)
 static tess_status load_kind(const kind *wanted, const wire_table **table)
 {
     char path[PATH_MAX];
+    *table = wanted->table;
+    if (wanted->table != NULL)
+        return TESS_OK;
     TESS_TRY(refuse_second(wanted));
     if (tess_plugin_find(wanted->file, path))
         return load_path(path, table);
@@ -104,11 +116,10 @@ tess_status tess_wire_load(tess_starter starter, const wire_table **table)
     const char *wish = tess_variable_value(TESS_VAR_MPI);
     if (wish == NULL || wish[0] == '\0')
         return load_kind(choose(starter), table);
-    if (strcmp(wish, open_mpi.word) == 0)
-        return load_kind(&open_mpi, table);
-    if (strcmp(wish, mpich.word) == 0)
-        return load_kind(&mpich, table);
+    for (int i = 0; i < N_KINDS; i++)
+        if (strcmp(wish, kinds[i].word) == 0)
+            return load_kind(&kinds[i], table);
     TESS_CHECK(strchr(wish, '/') != NULL, TESS_E_INVALID,
-               "TESSERA_MPI is '%s', expected openmpi, mpich or the path of a plug-in (with a '/' in it)", wish);
+               "TESSERA_MPI is '%s', expected openmpi, mpich, tcp or the path of a plug-in (with a '/' in it)", wish);
     return load_path(wish, table);
 }

@@ -38,12 +38,11 @@ tess_status tess_ranks_count(int n, tess_ranks *ranks)
         "-n %d starts ranks on this machine, but %s has started %d already (%s): leave -n away, or start tessera "
         "without it",
         n, tess_starter_name(environment.starter), environment.world, environment.reported_by);
-    bool torchrun = started && environment.starter == TESS_STARTER_TORCHRUN;
     *ranks = (tess_ranks){.n = started ? environment.world
                                : n > 0 ? n
                                        : 1,
-                          .is_warden = started && !torchrun,
-                          .joins = torchrun || (!started && n <= 1)};
+                          .is_warden = started && environment.uses_wire,
+                          .joins = started ? !environment.uses_wire : n <= 1};
     return TESS_OK;
 }
 

@@ -18,7 +18,7 @@ void tess_own_command_add(tess_own_command *words, const char *word);
 
 typedef struct tess_ranks {
     int n;          /* number of ranks of the job */
-    bool is_warden; /* MPI started this process for one rank: it becomes that rank's warden */
+    bool is_warden; /* a launcher of several hosts started this process for one rank: it becomes that rank's warden */
     bool joins;     /* this process is itself a rank: started alone, or by torchrun */
 } tess_ranks;
 

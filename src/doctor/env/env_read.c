@@ -10,6 +10,8 @@
 static tess_status add(tess_env_report *report, const char *name, const char *value, bool computed,
                        const tess_env_variable *known, const env_family *family)
 {
+    if (value != NULL && strcmp(name, tess_variable_name(TESS_VAR_SECRET)) == 0)
+        value = "***";                             /* reports go to other people */
     for (int i = 0; i < report->n_settings; i++) { /* the last assignment wins, like in a shell */
         if (strcmp(report->settings[i].name, name) == 0) {
             report->settings[i].value = value;

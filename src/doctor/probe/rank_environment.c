@@ -15,8 +15,8 @@ static const char *const prefixes[] = {
 };
 /* Variables that correctly differ between ranks or hosts. */
 static const char *const own[] = {
-    "TESSERA_RANK=",         "TESSERA_SHM_FD=", "TESSERA_HOST=", "TESSERA_GUARD",
-    "CUDA_VISIBLE_DEVICES=", "CUDA_HOME=",      "CUDA_PATH=",    "TESSERA_FAULT=",
+    "TESSERA_RANK=", "TESSERA_SHM_FD=", "TESSERA_HOST=",  "TESSERA_GUARD",   "CUDA_VISIBLE_DEVICES=",
+    "CUDA_HOME=",    "CUDA_PATH=",      "TESSERA_FAULT=", "TESSERA_SECRET=",
 };
 
 static bool begins_with_any(const char *text, const char *const *beginnings, size_t n)

@@ -2,43 +2,18 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/core/variables.h"
 #include "base/os/os.h"
 #include "base/os/sockets.h"
 #include "control/launch/agent/agent_impl.h"
+#include "job/host_port.h"
 
 static const double goodbye_s = 0.5;
 /* a gap after which this process must have been stopped: a warden's loop runs a hundred times a second */
 static const uint64_t own_gap_ns = 100000000;
 
-/* Reads a range of ports from TESSERA_AGENT_PORTS, "40000-40100". Without it, any port may be used. */
-static tess_status read_ports(int *first, int *last)
-{
-    const char *text = tess_variable_value(TESS_VAR_AGENT_PORTS);
-    char rest;
-    *first = *last = 0;
-    if (text == NULL || *text == '\0')
-        return TESS_OK;
-    int n = sscanf(text, "%d-%d%c", first, last, &rest);
-    TESS_CHECK(n == 2 && *first >= 1 && *first <= *last && *last <= 65535, TESS_E_INVALID,
-               "TESSERA_AGENT_PORTS is '%s', expected two TCP ports: 40000-40100", text);
-    return TESS_OK;
-}
-
-static tess_status open_port(agent *a, tess_agent_address *mine)
-{
-    int first, last, n;
-    TESS_TRY(read_ports(&first, &last));
-    TESS_TRY_CTX(tess_os_addresses(tess_variable_value(TESS_VAR_IFNAME), mine->address, AGENT_ADDRESSES, &n),
-                 "TESSERA_IFNAME names the interface that leads to the other hosts");
-    /* A host with a single address need not listen on any other. */
-    return tess_os_listen(n == 1 ? mine->address[0] : NULL, first, last, &a->listen_fd, &mine->port);
-}
-
 tess_status agent_listen(tess_mem *mem, const tess_job *job, agent **out, tess_agent_address *mine)
 {
     void *memory;
-    memset(mine, 0, sizeof(*mine));
     const size_t world = (size_t)job->world, own = sizeof(agent) + (world + world % 2) * sizeof(int);
     TESS_TRY(
         tess_mem_alloc(mem, TESS_POOL_MISC, own + tess_bits_words(job->world) * sizeof(uint64_t), "agent", &memory));
@@ -48,7 +23,7 @@ tess_status agent_listen(tess_mem *mem, const tess_job *job, agent **out, tess_a
     for (int r = 0; r < (int)job->header->world; r++)
         if (job->rows[r].host == a->host)
             a->local[a->n_local++] = r;
-    tess_status status = open_port(a, mine);
+    tess_status status = tess_host_listen(mine, &a->listen_fd);
     if (status != TESS_OK) {
         tess_mem_free(mem, a);
         return tess_fail_context(status, "the agent of this host");

@@ -198,7 +198,8 @@ typedef struct warden_client {
     tess_mem *mem;
     int channel; /* channel to the rank; -1: closed */
     tess_job job;
-    int rank;     /* number of the rank; -1: not adopted yet */
+    int rank; /* number of the rank; -1: not adopted yet */
+    tess_reporter reporter;
     agent *agent; /* NULL: this warden is not the host's agent */
     tess_agent_address *hosts;
     int n_hosts;

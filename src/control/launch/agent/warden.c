@@ -411,7 +411,8 @@ tess_status tess_warden_run(char *const *argv, const tess_launch_options *option
         tess_mem_destroy(&mem);
         return status;
     }
-    *g = (warden){.rank = {.mem = mem, .channel = -1, .rank = -1, .job = {.fd = -1}}, .options = *options};
+    *g = (warden){.rank = {.mem = mem, .channel = -1, .rank = -1, .job = {.fd = -1}, .reporter = options->reporter},
+                  .options = *options};
     tess_child_block_signals(&signals);
     g->signals_fd = signalfd(-1, &signals.watched, SFD_CLOEXEC | SFD_NONBLOCK);
     status = g->signals_fd >= 0 ? warden_start(argv, &signals, &g->child, &g->rank.channel)

@@ -110,6 +110,10 @@ void warden_answer_request(warden_client *client)
             tess_mem_drop(&client->hosts);
         }
         break;
+    case REQUEST_SAY:
+        tess_report_line(&client->reporter, "%.*s", (int)sizeof(request.text) - 1, request.text);
+        more = true;
+        break;
     default:
         TESS_FAIL(status, "a warden knows no request %d", request.kind);
     }

@@ -108,8 +108,9 @@ static tess_status add_hosts(tess_launch_line *line, const tess_launch_hosts *ho
 static bool is_for_ranks(const char *variable)
 {
     static const char *const prefixes[] = {"TESSERA_", "UCX_", "FI_", "LD_LIBRARY_PATH="};
-    static const char *const ours_alone[] = {"TESSERA_RANK=",     "TESSERA_WORLD=", "TESSERA_SHM_FD=",
-                                             "TESSERA_GUARD_FD=", "TESSERA_HOST=",  "TESSERA_LAUNCH_AGENT="};
+    static const char *const ours_alone[] = {
+        "TESSERA_RANK=", "TESSERA_WORLD=",        "TESSERA_SHM_FD=", "TESSERA_GUARD_FD=",
+        "TESSERA_HOST=", "TESSERA_LAUNCH_AGENT=", "TESSERA_SECRET="};
     for (size_t i = 0; i < sizeof(ours_alone) / sizeof(ours_alone[0]); i++)
         if (strncmp(variable, ours_alone[i], strlen(ours_alone[i])) == 0)
             return false;

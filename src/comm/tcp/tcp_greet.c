@@ -1,0 +1,120 @@
+/* The first words on a connection: hello, nonce, proof, proof. The caller proves first, so a stranger who calls learns
+ * nothing that depends on the secret. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/os/sockets.h"
+#include "comm/tcp/tcp_impl.h"
+
+enum { HELLO, NONCE, PROOF, ANSWER, OVER };
+
+/* Names of the sides in proofs. */
+static const char caller[] = "caller", called[] = "called";
+
+static void draw(uint8_t nonce[TCP_NONCE_BYTES])
+{
+    (void)!getrandom(nonce, TCP_NONCE_BYTES, 0); /* up to 256 bytes never fail after the system has started */
+}
+
+void tcp_greet_begin(tcp_greeting *g, const tcp_secret *secret, int fd, const tcp_hello *hello)
+{
+    *g = (tcp_greeting){.secret = secret, .fd = fd, .calls = hello != NULL};
+    if (hello == NULL)
+        return;
+    g->hello = *hello;
+    draw(g->hello.nonce);
+}
+
+static int fail(tcp_greeting *g, const char *reason)
+{
+    snprintf(g->reason, sizeof(g->reason), "%s", reason);
+    return -1;
+}
+
+/* Whether the other side's proof is right. Takes the same time for every wrong proof, so that time does not reveal how
+ * much of it is right. */
+static bool proves(const tcp_greeting *g, const char *side, const uint8_t proof[TCP_NONCE_BYTES])
+{
+    uint8_t right[TCP_NONCE_BYTES] = {0}, different = 0;
+    tcp_secret_prove(g->secret, side, &g->hello, g->nonce, right);
+    for (int i = 0; i < TCP_NONCE_BYTES; i++)
+        different |= (uint8_t)(right[i] ^ proof[i]);
+    return different == 0;
+}
+
+static void refuse(tcp_greeting *g, const char *reason)
+{
+    g->reply.refused = 1;
+    snprintf(g->reply.text, sizeof(g->reply.text), "%s", reason);
+}
+
+/* The called side has heard or said a whole part. */
+static int called_did(tcp_greeting *g)
+{
+    const char *wrong;
+    switch (g->step) {
+    case HELLO:
+        wrong = tcp_hello_check(&g->hello);
+        draw(g->nonce);
+        memcpy(g->reply.value, g->nonce, sizeof(g->nonce));
+        if (wrong != NULL)
+            refuse(g, wrong);
+        break;
+    case PROOF:
+        if (proves(g, caller, g->proof))
+            tcp_secret_prove(g->secret, called, &g->hello, g->nonce, g->reply.value);
+        else
+            refuse(g, "it does not know the job's secret");
+        break;
+    default:
+        if (g->reply.refused)
+            return fail(g, g->reply.text);
+    }
+    return 0;
+}
+
+static int caller_did(tcp_greeting *g)
+{
+    g->reply.text[sizeof(g->reply.text) - 1] = '\0';
+    if ((g->step == NONCE || g->step == ANSWER) && g->reply.refused != 0) {
+        g->refused = true;
+        return fail(g, g->reply.text);
+    }
+    if (g->step == NONCE) {
+        memcpy(g->nonce, g->reply.value, sizeof(g->nonce));
+        tcp_secret_prove(g->secret, caller, &g->hello, g->nonce, g->proof);
+    }
+    if (g->step == ANSWER && !proves(g, called, g->reply.value))
+        return fail(g, "it does not know the job's secret");
+    return 0;
+}
+
+int tcp_greet(tcp_greeting *g)
+{
+    struct {
+        void *data;
+        size_t bytes;
+    } const parts[] = {[HELLO] = {&g->hello, sizeof(g->hello)},
+                       [NONCE] = {&g->reply, sizeof(g->reply)},
+                       [PROOF] = {g->proof, sizeof(g->proof)},
+                       [ANSWER] = {&g->reply, sizeof(g->reply)}};
+    while (g->step < OVER) {
+        uint8_t *data = (uint8_t *)parts[g->step].data + g->at;
+        size_t left = parts[g->step].bytes - g->at;
+        bool speaks = (g->step == HELLO || g->step == PROOF) == g->calls;
+        ptrdiff_t n = speaks ? tess_os_send(g->fd, data, left) : tess_os_receive(g->fd, data, left);
+        if (n < 0)
+            return fail(g, "it hung up");
+        g->at += (size_t)n;
+        if (n == 0)
+            return 0;
+        if (g->at < parts[g->step].bytes)
+            continue;
+        if ((g->calls ? caller_did(g) : called_did(g)) != 0)
+            return -1;
+        g->at = 0;
+        g->step++;
+    }
+    return 1;
+}

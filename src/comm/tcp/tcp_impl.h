@@ -1,0 +1,227 @@
+/* Links over TCP of Tessera's own, for jobs on several hosts without an MPI. They fill the same table as the plug-ins
+ * for MPI (wire/wire.h).
+ *
+ *   tcp_wire.c     the table, and this process's state
+ *   tcp_secret.c   the job's secret, and proofs that a process knows it
+ *   tcp_greet.c    the first words on every connection: both sides prove that they know the secret
+ *   tcp_guests.c   who has come to the meeting, and who is missing
+ *   tcp_meet.c     the meeting: rank 0 collects the addresses of all ranks, and hands them out
+ *   tcp_link.c     a connection from a sender to a receiver, in frames
+ *   tcp_message.c  sends, receives, and how they find each other
+ *
+ * Messages of up to TCP_EAGER_BYTES are sent at once. A longer one is offered first, and its data follows when the
+ * receiver has a buffer for it. Each ordered pair of ranks that sends has a connection of its own, which the sender
+ * opens at its first message. The receiver's grants go back over the same connection. */
+#ifndef TESS_COMM_TCP_TCP_IMPL_H
+#define TESS_COMM_TCP_TCP_IMPL_H
+
+#include "comm/tcp/tcp_guests.h"
+#include "comm/wire/wire.h"
+#include "job/warden_call.h"
+
+enum { TCP_EAGER_BYTES = 64 << 10, TCP_CHUNK_BYTES = 512 << 10, TCP_IN_BYTES = 64 << 10 };
+
+/* ---- tcp_secret.c ---- */
+typedef struct tcp_secret {
+    size_t n;
+    uint8_t bytes[256];
+    /* HMAC and EVP_sha256 of libcrypto */
+    unsigned char *(*hmac)(const void *hash, const void *key, int n_key, const unsigned char *data, size_t n,
+                           unsigned char *out, unsigned int *n_out);
+    const void *(*sha256)(void);
+} tcp_secret;
+
+/* Reads TESSERA_SECRET or the file TESSERA_SECRET_FILE, and loads libcrypto. TESS_E_INVALID: there is no secret, or a
+ * short one. TESS_E_NOT_FOUND: there is no such file, or no libcrypto. */
+tess_status tcp_secret_open(tcp_secret *secret);
+/* Proves that `side` of a connection knows the secret. The proof covers everything that both sides have said. */
+void tcp_secret_prove(const tcp_secret *secret, const char *side, const tcp_hello *hello,
+                      const uint8_t nonce[TCP_NONCE_BYTES], uint8_t proof[TCP_NONCE_BYTES]);
+
+/* ---- tcp_greet.c ---- */
+/* The words of the called side: first its nonce, then its proof. */
+typedef struct tcp_reply {
+    int32_t refused; /* 1: `text` says why, and the connection ends */
+    char text[TCP_TEXT_BYTES];
+    uint8_t value[TCP_NONCE_BYTES];
+} tcp_reply;
+
+/* The greeting on one connection. It never waits. */
+typedef struct tcp_greeting {
+    const tcp_secret *secret;
+    int fd; /* borrowed */
+    bool calls, refused;
+    int step;
+    size_t at;
+    tcp_hello hello;
+    tcp_reply reply;
+    uint8_t nonce[TCP_NONCE_BYTES], proof[TCP_NONCE_BYTES];
+    char reason[TCP_TEXT_BYTES]; /* why the greeting failed; `refused`: in the words of the other side */
+} tcp_greeting;
+
+/* Begins a greeting. `hello`: what the caller says, without its nonce; NULL on the called side. */
+void tcp_greet_begin(tcp_greeting *g, const tcp_secret *secret, int fd, const tcp_hello *hello);
+/* Returns 1: both sides have proved that they know the secret; 0: not yet; -1: failed (g->reason). */
+int tcp_greet(tcp_greeting *g);
+
+/* ---- tcp_meet.c ---- */
+typedef struct tcp_meeting {
+    const tcp_secret *secret;
+    tcp_hello hello; /* this process */
+    const char *master;
+    int port;
+    double timeout_s;
+    void (*say)(void *self, const char *line);
+    void *self;
+    uint8_t job[TCP_JOB_BYTES];    /* receives the job's number */
+    tess_agent_address *addresses; /* (world) receives where each rank listens */
+} tcp_meeting;
+
+/* Meets all ranks. `mine`: where this rank listens. TESS_E_TIMEOUT names who is missing. TESS_E_INVALID: two
+ * processes have one rank, or differ in the size of the job or in their version; another process owns the port; or
+ * this process does not know the secret. */
+tess_status tcp_meet(tcp_meeting *meeting, const tess_agent_address *mine);
+
+/* ---- tcp_link.c ---- */
+typedef enum tcp_frame_kind { TCP_EAGER = 1, TCP_OFFER, TCP_GRANT, TCP_DATA } tcp_frame_kind;
+
+/* The head of a frame. Hosts exchange these bytes. Data follows an EAGER and a DATA. */
+typedef struct tcp_frame {
+    uint32_t kind, tag; /* EAGER, OFFER */
+    uint64_t group;     /* EAGER, OFFER */
+    uint64_t bytes;     /* EAGER, DATA: that follow; OFFER: of the message; GRANT: 0 if the message is not wanted */
+    uint64_t id;        /* OFFER, GRANT: the sender's number of the message; DATA: the receiver's */
+    uint64_t receiver;  /* GRANT: the receiver's number of the message */
+} tcp_frame;
+
+/* A list of requests, first in, first out. */
+typedef struct tcp_list {
+    wire_request *first, **end;
+} tcp_list;
+
+void tcp_list_add(tcp_list *list, wire_request *request);
+/* Takes a request off the list. Returns false if it is not there. */
+bool tcp_list_take(tcp_list *list, const wire_request *request);
+
+typedef enum tcp_link_state { TCP_IDLE, TCP_CALLING, TCP_GREETING, TCP_UP, TCP_BROKEN } tcp_link_state;
+
+/* A message that came before its receiver asked for it. */
+typedef struct tcp_early {
+    struct tcp_early *next;
+    tcp_frame head;
+    bool complete;
+    wire_request *taker; /* an EAGER that is wanted, but not complete */
+    uint8_t data[];      /* data of an EAGER */
+} tcp_early;
+
+typedef struct tcp_link {
+    struct tcp_link *next; /* next link of this process */
+    int fd, peer;          /* peer: rank; -1: it has not said who it is */
+    bool is_out;           /* this process sends messages over it */
+    bool wants_room;       /* the socket was full */
+    bool used;             /* a frame has arrived */
+    tcp_link_state state;
+    double until_s, begin_s;
+    int next_address;
+    char reason[TCP_TEXT_BYTES + 64];
+    tcp_greeting *greeting;
+    tcp_list announced, offered, granted; /* messages of a sender, by state; `granted` alone also on the other side */
+    tcp_frame *grants;                    /* grants that are to be sent */
+    size_t grants_at, n_grants, grants_room;
+    struct {
+        bool active;
+        tcp_frame head;
+        const uint8_t *data;
+        size_t bytes, at; /* size of the data; bytes of head and data that have been sent */
+        wire_request *request;
+    } out;
+    struct {
+        uint8_t *to;  /* NULL: the data is dropped */
+        size_t bytes; /* number of bytes that are still to come */
+        wire_request *request;
+        tcp_early *early;
+        bool active;
+    } in;
+    size_t in_at, n_in;
+    uint8_t in_bytes[TCP_IN_BYTES];
+} tcp_link;
+
+/* Whatever this process and one other rank have for each other. */
+typedef struct tcp_peer {
+    tcp_link *out, *in;
+    tcp_list awaited; /* receives whose message has not come */
+    tcp_early *early, **early_end;
+} tcp_peer;
+
+typedef struct tcp_state {
+    tcp_secret secret;
+    tcp_meeting meeting;
+    tess_agent_address *addresses;
+    int rank, size, listen_fd, epoll_fd;
+    tcp_peer *peers;
+    tcp_link *links;
+    wire_group *world, *groups;
+    wire_request *idle;
+    uint64_t next_id;
+    int n_callers;
+    double next_step_s;
+    uint64_t n_groups;
+} tcp_state;
+
+extern tcp_state tcp;
+
+/* Returns the link for messages to a rank. Makes it at the first call. NULL: out of memory. */
+tcp_link *tcp_link_to(int rank);
+/* Sends what the socket takes. */
+void tcp_link_send(tcp_link *link);
+/* Answers an offer. `receiver`: 0 if the message is not wanted. */
+void tcp_link_grant(tcp_link *link, uint64_t id, uint64_t receiver);
+/* Serves all links without waiting. */
+void tcp_progress(void);
+void tcp_links_close(void);
+
+/* ---- tcp_message.c ---- */
+struct wire_group {
+    wire_group *next;
+    uint64_t id;
+    int n, tag;
+    int *ranks; /* (n) in the same block */
+};
+
+typedef enum tcp_request_kind { TCP_SEND, TCP_RECV, TCP_GATHER } tcp_request_kind;
+typedef enum tcp_request_state { TCP_WAITS, TCP_MOVES, TCP_DONE, TCP_FAILED } tcp_request_state;
+
+struct wire_request {
+    wire_request *next;
+    tcp_request_kind kind;
+    tcp_request_state state;
+    bool abandoned;
+    int peer, from; /* rank; its number in the group */
+    uint32_t tag;
+    uint64_t group, id;
+    uint8_t *data;
+    size_t bytes, moved, message_bytes; /* room or size; what has moved; the size that the sender says */
+    /* TCP_GATHER */
+    wire_group *members;
+    wire_request **parts;
+    int n_parts, room, phase;
+};
+
+/* A frame that the sender of a link has sent: an EAGER or OFFER finds its receive, or waits for it. Returns false if
+ * memory runs out. */
+bool tcp_message_arrived(tcp_link *link, const tcp_frame *head);
+/* The data of an early EAGER is complete. */
+void tcp_early_complete(tcp_link *link, tcp_early *early);
+void tcp_request_done(wire_request *request);
+void tcp_early_free(tcp_peer *peer);
+
+int tcp_send(wire_group *group, const void *data, size_t bytes, int to, int tag, wire_request **request,
+             char error[WIRE_ERROR_BYTES]);
+int tcp_recv(wire_group *group, void *data, size_t bytes, int from, int tag, wire_request **request,
+             char error[WIRE_ERROR_BYTES]);
+int tcp_all_gather(wire_group *group, const void *in, void *out, size_t bytes, wire_request **request,
+                   char error[WIRE_ERROR_BYTES]);
+int tcp_test(wire_request **request, char error[WIRE_ERROR_BYTES]);
+void tcp_cancel(wire_request **request);
+
+#endif
