@@ -6,7 +6,7 @@ TEST_JOBS ?= $(shell expr 2 '*' $$(nproc)) # most tests wait half of their time
 TEXT = out/kjv.txt
 EMULATED = ^test_(device_(emulated|gemm|attention|norm|glu|rope|reduce|adamw|convert|cross_entropy|embedding|moments|fp8|select)|nn_rows|nn_points|golden_(llama|mistral|qwen2|qwen3|gpt2)$$)
 
-.PHONY: all run rl chat bench tests-built test test-bare test-ranks test-layouts test-far test-emulated test-gpu bench-gpu install clean
+.PHONY: all run rl chat bench tests-built test test-bare test-ranks test-layouts test-far test-emulated test-gpu test-deploy bench-gpu install deb tarball wheels image clean
 
 all: $(BUILD)/build.ninja
 	@cmake --build $(BUILD) --parallel $(JOBS) --target tessera
@@ -115,9 +115,19 @@ bench-gpu: all
 	mkdir -p out && $(BUILD)/tessera bench kernels --device cuda --json=out/bench-gpu-kernels.json && \
 	$(BUILD)/tessera bench step --device cuda --batch 16 --micro 8 --json=out/bench-gpu-step.json
 
+# PREFIX=/usr/local; DESTDIR= for packages. The installed tree may be moved.
 install: all
 	@cmake --build $(BUILD) --parallel $(JOBS)
-	@cmake --install $(BUILD)
+	@cmake --install $(BUILD) $(if $(PREFIX),--prefix $(PREFIX))
+
+# Packages in build/packages (docs/howto/install.md): of Debian, an archive that runs from any folder, wheels, an image.
+deb tarball wheels image:
+	@tools/deps package
+	@tools/package/$@
+
+# All packages, each tried in a bare Debian 12, and built twice to the same bytes: root, mmdebstrap, about fifteen minutes.
+test-deploy: deb tarball wheels image
+	@tools/package/try
 
 clean:
 	@rm -rf $(BUILD)

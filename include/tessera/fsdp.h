@@ -64,6 +64,7 @@ typedef struct tess_fsdp_policy {
      * inside one host each, n acts as 0 */
     int reshard_after_forward;
     int prefetch; /* number of units to gather before they are used, 0.. */
+    size_t size;  /* 0, or sizeof this struct: tessera/version.h */
 } tess_fsdp_policy;
 
 /* How ranks that differ on the axis "tp" hold a parameter. TESS_REPLICATE (the default): each has all of it and

@@ -86,6 +86,7 @@ typedef struct tess_program {
      * without spaces, so numbers and escapes may look different. Both may be NULL. */
     tess_status (*save)(void *self, char **json);
     tess_status (*load)(void *self, const char *json);
+    size_t size; /* 0, or sizeof this struct: tessera/version.h */
 } tess_program;
 
 #ifdef __cplusplus

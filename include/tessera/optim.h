@@ -38,6 +38,7 @@ typedef struct tess_optimizer_options {
     /* TESS_F32, or TESS_BF16 with stochastic rounding: a function of (seed, name of the span, step, element) */
     tess_dtype state_dtype;
     uint64_t seed;
+    size_t size; /* 0, or sizeof this struct: tessera/version.h */
 } tess_optimizer_options;
 
 typedef struct tess_optimizer tess_optimizer;

@@ -49,6 +49,7 @@ typedef struct tess_runtime_options {
      * (TESS_E_INVALID). NULL: unknown; a fault at a phase that never comes does not happen, and its rank reports
      * that at its end */
     const char *const *phases;
+    size_t size; /* 0, or sizeof this struct: tessera/version.h */
 } tess_runtime_options;
 
 /* Joins the job. Collective over the job's ranks. `options` may be NULL. Destroy the runtime with

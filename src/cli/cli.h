@@ -107,6 +107,6 @@ extern const cli_command cli_train, cli_rl, cli_eval, cli_generate, cli_chat, cl
 extern const cli_command cli_rl_samples;
 extern const cli_command cli_ckpt_ls, cli_ckpt_inspect, cli_ckpt_verify, cli_ckpt_diff, cli_ckpt_merge, cli_ckpt_split,
     cli_ckpt_extract, cli_ckpt_edit, cli_ckpt_prune;
-extern const cli_command cli_doctor_log, cli_doctor_env, cli_doctor_timers, cli_doctor_preflight;
+extern const cli_command cli_doctor_log, cli_doctor_env, cli_doctor_timers, cli_doctor_preflight, cli_doctor;
 
 #endif

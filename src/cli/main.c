@@ -13,62 +13,21 @@
 #include "base/core/options.h"
 #include "base/core/redact.h"
 #include "base/core/unknown_variables.h"
-#include "cli/cli.h"
+#include "cli/commands.h"
 #include "control/supervise/stderr_lines.h"
 #include "job/environment.h"
 
-#define COUNT(list) ((int)(sizeof(list) / sizeof((list)[0])))
-
-static const cli_command *const ckpt_verbs[] = {&cli_ckpt_ls,      &cli_ckpt_inspect, &cli_ckpt_verify,
-                                                &cli_ckpt_diff,    &cli_ckpt_merge,   &cli_ckpt_split,
-                                                &cli_ckpt_extract, &cli_ckpt_edit,    &cli_ckpt_prune};
-static const cli_command ckpt = {"ckpt", "VERB ...",
-                                 "list, inspect, verify, compare, cut, edit and prune checkpoints of any format\n"
-                                 "`tessera convert` writes other formats.",
-                                 .verbs = ckpt_verbs, .n_verbs = COUNT(ckpt_verbs)};
-
-static const cli_command *const doctor_verbs[] = {&cli_doctor_log, &cli_doctor_env, &cli_doctor_timers,
-                                                  &cli_doctor_preflight};
-static const cli_command doctor = {"doctor", "VERB ...",
-                                   "explain logs and environment variables, check machines before a run",
-                                   .verbs = doctor_verbs, .n_verbs = COUNT(doctor_verbs)};
-
-/* Commands in groups. `group` is the title printed above the command; NULL: the command belongs to the group of the
- * one before. */
-static const struct {
-    const char *group;
-    const cli_command *command;
-} commands[] = {
-    {"train and use models", &cli_train},
-    {NULL, &cli_rl},
-    {NULL, &cli_eval},
-    {NULL, &cli_generate},
-    {NULL, &cli_chat},
-    {"data and checkpoints", &cli_tokenize},
-    {NULL, &cli_convert},
-    {NULL, &ckpt},
-    {"run on many processes and hosts", &cli_run},
-    {NULL, &cli_launch},
-    {NULL, &cli_mesh},
-    {NULL, &cli_pipeline},
-    {"understand and debug", &cli_top},
-    {NULL, &cli_trace},
-    {NULL, &doctor},
-    {NULL, &cli_verify},
-    {"measure", &cli_info},
-    {NULL, &cli_bench},
-};
-
 static void print_help(FILE *out)
 {
+    const cli_entry *entries = cli_this_program.entries;
     int width = 0;
-    for (int i = 0; i < COUNT(commands); i++)
-        width = (int)strlen(commands[i].command->name) > width ? (int)strlen(commands[i].command->name) : width;
-    fputs("Tessera " TESS_VERSION ": train language models across processes, fully sharded.\n", out);
-    for (int i = 0; i < COUNT(commands); i++) {
-        if (commands[i].group != NULL)
-            fprintf(out, "\n%s\n", commands[i].group);
-        cli_print_command(out, commands[i].command, width);
+    for (int i = 0; i < cli_this_program.n_entries; i++)
+        width = (int)strlen(entries[i].command->name) > width ? (int)strlen(entries[i].command->name) : width;
+    fprintf(out, "Tessera " TESS_VERSION ": %s.\n", cli_this_program.help);
+    for (int i = 0; i < cli_this_program.n_entries; i++) {
+        if (entries[i].group != NULL)
+            fprintf(out, "\n%s\n", entries[i].group);
+        cli_print_command(out, entries[i].command, width);
     }
     fputs("\ntessera COMMAND --help says more.\n", out);
 }
@@ -141,9 +100,26 @@ static void warn_of_unknown_variables(void)
                          near != NULL ? ": did you mean " : "", near != NULL ? near : "", near != NULL ? "?" : "");
 }
 
+enum { MOST_COMMANDS = 32 };
+
+/* Finds the command of this name; NULL: there is none. Sets `names` to those of all commands. */
+static const cli_command *find_command(const char *name, const char *names[MOST_COMMANDS])
+{
+    const cli_command *also = cli_this_program.also;
+    for (int i = 0; i < cli_this_program.n_entries; i++) {
+        names[i] = cli_this_program.entries[i].command->name;
+        if (strcmp(name, names[i]) == 0)
+            return cli_this_program.entries[i].command;
+    }
+    for (int i = 0; also != NULL && i < also->n_verbs; i++)
+        if (strcmp(name, strchr(also->verbs[i]->name, ' ') + 1) == 0)
+            return also->verbs[i];
+    return NULL;
+}
+
 int main(int argc, char **argv)
 {
-    const char *names[COUNT(commands)];
+    const char *names[MOST_COMMANDS];
     char hint[TESS_HINT_BYTES];
     tess_mem *mem;
     fill_standard_files();
@@ -171,18 +147,16 @@ int main(int argc, char **argv)
         puts("tessera " TESS_VERSION);
         cli_exit(TESS_EXIT_OK);
     }
-    for (int i = 0; i < COUNT(commands); i++) {
-        names[i] = commands[i].command->name;
-        if (strcmp(argv[1], names[i]) != 0)
-            continue;
-        if (commands[i].command != &doctor) /* `doctor env` explains the variables itself */
-            warn_of_unknown_variables();
-        tess_status status = tess_mem_create(&mem);
-        int code = status == TESS_OK ? cli_run_command(mem, argc - 1, argv + 1, commands[i].command) : cli_end(status);
-        tess_mem_destroy(&mem);
-        cli_exit(code);
+    const cli_command *command = find_command(argv[1], names);
+    if (command == NULL) {
+        fprintf(stderr, "tessera: no command '%s'%s\n", argv[1],
+                tess_options_hint("", argv[1], names, cli_this_program.n_entries, ": `tessera help` lists them", hint));
+        return TESS_EXIT_BAD_INPUT;
     }
-    fprintf(stderr, "tessera: no command '%s'%s\n", argv[1],
-            tess_options_hint("", argv[1], names, COUNT(commands), ": `tessera help` lists them", hint));
-    return TESS_EXIT_BAD_INPUT;
+    if (command != &cli_doctor) /* `doctor env` explains the variables itself */
+        warn_of_unknown_variables();
+    tess_status status = tess_mem_create(&mem);
+    int code = status == TESS_OK ? cli_run_command(mem, argc - 1, argv + 1, command) : cli_end(status);
+    tess_mem_destroy(&mem);
+    cli_exit(code);
 }

@@ -5,6 +5,7 @@
 
 #include "engine/model/adapter.h"
 #include "engine/numbers/numbers.h"
+#include "base/core/abi.h"
 #include "base/mem/scoped.h"
 
 /* ---- The description of the model ---- */
@@ -50,6 +51,7 @@ static tess_status check_names(const tess_program *p, const tess_model *model)
 
 tess_status tess_foreign_check(const tess_program *p)
 {
+    TESS_TRY(TESS_CHECK_SIZE(tess_program, p));
     TESS_CHECK(p->fill != NULL && p->ready != NULL && p->forward_backward != NULL && p->batch != NULL, TESS_E_INVALID,
                "program: fill, ready, forward_backward and batch are needed");
     TESS_CHECK(p->name != NULL && p->name[0] != '\0', TESS_E_INVALID, "program: it has no name");

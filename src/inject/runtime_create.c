@@ -2,6 +2,7 @@
 #include "tessera/runtime.h"
 
 #include "base/core/variables.h"
+#include "base/core/abi.h"
 
 #include "comm/seat.h"
 #include "inject/inject.h"
@@ -10,6 +11,8 @@ tess_status tess_runtime_create(const tess_runtime_options *given, tess_runtime 
 {
     TESS_CHECK(out != NULL, TESS_E_INVALID, "tess_runtime_create: a NULL argument");
     const tess_runtime_options options = given != NULL ? *given : (tess_runtime_options){0};
+    if (given != NULL)
+        TESS_TRY(TESS_CHECK_SIZE(tess_runtime_options, given));
     TESS_TRY(tess_runtime_join_job(&options, out));
     const tess_fault_spec faults = {.text = options.fault != NULL ? options.fault : tess_variable_value(TESS_VAR_FAULT),
                                     .seed = options.fault_seed,

@@ -4,6 +4,7 @@
 
 #include "optim/optim_home.h"
 #include "optim/optim_impl.h"
+#include "base/core/abi.h"
 #include "base/mem/scoped.h"
 
 /* ---- Options ---- */
@@ -75,6 +76,7 @@ tess_status tess_optimizer_create_home(tess_home *home, tess_mem *mem, const tes
                                        tess_optimizer **out)
 {
     *out = NULL;
+    TESS_TRY(TESS_CHECK_SIZE(tess_optimizer_options, options));
     TESS_TRY(check_options(options));
     if (place->stream != NULL && !tess_device_get_properties(tess_stream_device(place->stream))->host_memory)
         TESS_TRY(tess_optimizer_check_device(options));

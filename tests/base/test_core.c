@@ -13,11 +13,13 @@
 #include "base/core/exact_sum.h"
 #include "base/core/flat.h"
 #include "base/core/rng.h"
+#include "base/core/abi.h"
 #include "base/os/os.h"
 #include "tessera/clock.h"
 #include "base/os/program.h"
 #include "base/os/threads.h"
 #include "tessera/types.h"
+#include "tessera/version.h"
 
 static tess_status inner(void)
 {
@@ -35,6 +37,32 @@ static void messages_chain(void)
     EXPECT_FAILS(outer(), TESS_E_FORMAT, "load model: tensor 'x': 7 bytes");
     EXPECT_CONTAINS(tess_error_where(), "test_core.c:");
     EXPECT_TEXT(tess_status_name(TESS_E_PEER_LOST), "TESS_E_PEER_LOST");
+}
+
+static void the_version_is_a_number_and_a_text(void)
+{
+    const char *text;
+    char number[32];
+    EXPECT_INT(tess_version(&text), TESS_VERSION_NUMBER);
+    EXPECT_INT(tess_version(NULL), TESS_VERSION_NUMBER);
+    snprintf(number, sizeof(number), "%d.%d.%d", TESS_VERSION_NUMBER / 10000, TESS_VERSION_NUMBER / 100 % 100,
+             TESS_VERSION_NUMBER % 100);
+    EXPECT_TEXT(text, number);
+}
+
+/* A struct of a later version, with a field after those that are known. */
+static void fields_of_a_later_version_are_refused_unless_they_are_zero(void)
+{
+    struct {
+        size_t size;
+        double later;
+    } options = {.later = 1};
+    EXPECT_INT(tess_abi_check_size("x", &options, 0, sizeof(size_t)), TESS_OK);
+    EXPECT_FAILS(tess_abi_check_size("x", &options, sizeof(options), sizeof(size_t)), TESS_E_UNSUPPORTED,
+                 "x: a field at byte 14 is set; this is libtessera " TESS_VERSION ", whose struct ends at byte 8");
+    EXPECT_INT(tess_abi_check_size("x", &options, sizeof(options), sizeof(options)), TESS_OK);
+    options.later = 0;
+    EXPECT_INT(tess_abi_check_size("x", &options, sizeof(options), sizeof(size_t)), TESS_OK);
 }
 
 static void pools_count_exactly(void)
@@ -347,6 +375,8 @@ static void runs_of_a_box_lie_together_in_the_whole(void)
 static const test_case cases[] = {
     CASE(runs_of_a_box_lie_together_in_the_whole),
     CASE(messages_chain),
+    CASE(the_version_is_a_number_and_a_text),
+    CASE(fields_of_a_later_version_are_refused_unless_they_are_zero),
     CASE(pools_count_exactly),
     CASE(a_large_block_takes_no_huge_page_for_its_header),
     CASE(philox_gives_the_published_words),

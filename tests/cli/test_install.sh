@@ -6,6 +6,17 @@ export PKG_CONFIG_PATH
 
 cmake --install "$build" --prefix "$work/first" >install.log 2>&1 || { fail "install: $(tail -n 1 install.log)"; finish; }
 mv first prefix
+version=$("$tessera" --version)
+mkdir elsewhere
+expect "the command, moved, from another folder" 0 "$version" env -C elsewhere -i "$work/prefix/bin/tessera" --version
+expect "the completion of bash" 0 "trace train" bash -c 'source prefix/share/bash-completion/completions/tessera
+    COMP_WORDS=(tessera tr) COMP_CWORD=1
+    _tessera && echo "$(printf "%s\n" "${COMPREPLY[@]}" | sort | paste -sd" ")"'
+pages=$(find prefix -name 'tessera*.[15]' | wc -l)
+[ "$pages" -gt 30 ] && pass "$pages man pages" || fail "only $pages man pages"
+for file in LICENSE docs/embedding.md examples/kjv.yaml examples/kjv.json; do
+    [ -s "prefix/share/doc/tessera/$file" ] && pass "$file" || fail "$file is not installed"
+done
 PKG_CONFIG_PATH=$(dirname "$(find "$work/prefix" -name tessera.pc)")
 libraries=$(pkg-config --variable=libdir tessera)
 cat >program.c <<'PROGRAM'

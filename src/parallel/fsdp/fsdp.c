@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/core/abi.h"
 #include "base/mem/named.h"
 #include "base/mem/scoped.h"
 
@@ -65,6 +66,7 @@ tess_status tess_fsdp_create(tess_mesh *mesh, const tess_fsdp_policy *policy, te
 {
     TESS_CHECK(mesh != NULL && policy != NULL && out != NULL, TESS_E_INVALID, "tess_fsdp_create: a NULL argument");
     *out = NULL;
+    TESS_TRY(TESS_CHECK_SIZE(tess_fsdp_policy, policy));
     TESS_TRY(check_policy(policy));
     tess_runtime *runtime = tess_team_runtime(tess_mesh_all(mesh));
     tess_mem *mem = tess_runtime_mem(runtime);

@@ -1,0 +1,41 @@
+# Shared by the programs of this folder: the project, its version, and the time that every file of a package gets. The time is
+# SOURCE_DATE_EPOCH, or the time of the newest commit, or that of debian/changelog where there is no git.
+set -euo pipefail
+export LC_ALL=C
+umask 022
+project=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../..")
+version=$(sed -n 's/^#define TESS_VERSION_[MP][A-Z]* \([0-9]*\)$/\1/p' "$project/include/tessera/version.h" | paste -sd.)
+packages=${TESS_PACKAGES:-$project/build/packages}
+jobs=${JOBS:-$(nproc)}
+: "${SOURCE_DATE_EPOCH:=$(git -C "$project" log -1 --format=%ct 2>/dev/null || dpkg-parsechangelog -l "$project/debian/changelog" -STimestamp)}"
+export SOURCE_DATE_EPOCH
+fail() { echo "${0##*/}: $*" >&2; exit 1; }
+needs() { for program; do command -v "$program" >/dev/null || fail "$program is missing: run tools/deps package"; done; }
+
+# The tracked files, or all where there is no git, as a tar archive.
+sources() {
+    if git -C "$project" rev-parse --git-dir >/dev/null 2>&1; then
+        git -C "$project" ls-files -z | tar -C "$project" --null -T - -c
+    else
+        tar -C "$project" --exclude=./build --exclude=./out -c .
+    fi
+}
+
+# archive FOLDER FILE: packs a folder, the same bytes for the same files.
+archive() {
+    tar -C "$(dirname "$1")" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --mode=u+rwX,go+rX,go-w \
+        --format=gnu -c "$(basename "$1")" | xz -T1 -6 >"$2"
+}
+
+# portable FOLDER: builds with all libraries but libc inside, and installs to FOLDER, with tessera-doctor next to tessera.
+portable() {
+    local build=$packages/portable
+    needs cmake ninja gcc pkg-config
+    CFLAGS="-ffile-prefix-map=$build=./build -ffile-prefix-map=$project=." cmake -G Ninja -S "$project" -B "$build" \
+        -DCMAKE_BUILD_TYPE=Release -DTESS_PORTABLE=ON -DTESS_TESTS=OFF -DTESS_BENCH_PEERS=OFF -DTESS_CUDA=OFF >/dev/null
+    cmake --build "$build" --parallel "$jobs" -- --quiet
+    cmake --build "$build" --parallel "$jobs" --target tessera-doctor -- --quiet
+    rm -rf "$1"
+    cmake --install "$build" --prefix "$1" >/dev/null
+    install -m 755 "$build/tessera-doctor" "$1/bin/"
+}

@@ -1,0 +1,12 @@
+# Links archives in place of shared libraries, with what they need themselves. What remains is libc.
+foreach(package YAML JANSSON PCRE2 NCURSES UTF8PROC DW ZSTD ZLIB)
+  set(archives "")
+  foreach(library ${${package}_STATIC_LIBRARIES})
+    if(library MATCHES "^(c|m|dl|pthread|rt)$")
+      continue()
+    endif()
+    find_library(TESS_ARCHIVE_${library} lib${library}.a HINTS ${${package}_STATIC_LIBRARY_DIRS} REQUIRED)
+    list(APPEND archives ${TESS_ARCHIVE_${library}})
+  endforeach()
+  set_target_properties(PkgConfig::${package} PROPERTIES INTERFACE_LINK_LIBRARIES "${archives}")
+endforeach()
