@@ -27,10 +27,11 @@ archive() {
         --format=gnu -c "$(basename "$1")" | xz -T1 -6 >"$2"
 }
 
-# portable FOLDER: builds with all libraries but libc inside, and installs to FOLDER, with tessera-doctor next to tessera.
+# portable FOLDER: builds with all libraries but libc inside, and installs to FOLDER, with tessera-doctor next to tessera. The
+# docs have the licenses of the libraries inside, and a list of them (sbom.spdx.json).
 portable() {
-    local build=$packages/portable
-    needs cmake ninja gcc pkg-config
+    local build=$packages/portable docs=$1/share/doc/tessera package
+    needs cmake ninja gcc pkg-config python3
     CFLAGS="-ffile-prefix-map=$build=./build -ffile-prefix-map=$project=." cmake -G Ninja -S "$project" -B "$build" \
         -DCMAKE_BUILD_TYPE=Release -DTESS_PORTABLE=ON -DTESS_TESTS=OFF -DTESS_BENCH_PEERS=OFF -DTESS_CUDA=OFF >/dev/null
     cmake --build "$build" --parallel "$jobs" -- --quiet
@@ -38,4 +39,9 @@ portable() {
     rm -rf "$1"
     cmake --install "$build" --prefix "$1" >/dev/null
     install -m 755 "$build/tessera-doctor" "$1/bin/"
+    "$project/tools/package/sbom" "$build" "$version" >"$docs/sbom.spdx.json"
+    mkdir "$docs/licenses"
+    for package in $(sed -n 's/^  *"name": "\(.*-dev\)",$/\1/p' "$docs/sbom.spdx.json"); do
+        cp "/usr/share/doc/$package/copyright" "$docs/licenses/$package"
+    done
 }
