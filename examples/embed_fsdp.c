@@ -114,7 +114,8 @@ int main(void)
     if (losses == NULL)
         return fprintf(stderr, "embed_fsdp: no memory\n"), 1;
     TRY(tess_mesh_create(runtime, &(tess_axis){"dp_shard", -1}, 1, &mesh));
-    TRY(tess_fsdp_create(mesh, &(tess_fsdp_policy){TESS_STRATEGY_FULL, TESS_F32, TESS_F32, 1, 1}, &fsdp));
+    const tess_fsdp_policy policy = {.strategy = TESS_STRATEGY_FULL, .reshard_after_forward = 1, .prefetch = 1};
+    TRY(tess_fsdp_create(mesh, &policy, &fsdp));
     const tess_shape square = {2, {WIDTH, WIDTH}}, row = {1, {WIDTH}};
     const tess_param_desc layers[2][2] = {
         {{.name = "up.weight", .shape = square, .trainable = true, .decay = true, .hidden = true},

@@ -272,7 +272,13 @@ int main(int argc, char **argv)
     user_hooks user = {.clip = 20};
     TRY(tess_runtime_create(NULL, &runtime));
     TRY(tess_mesh_create(runtime, &(tess_axis){"dp_shard", -1}, 1, &mesh));
-    TRY(tess_fsdp_create(mesh, &(tess_fsdp_policy){TESS_STRATEGY_FULL, TESS_F32, TESS_F32, 1, 0}, &fsdp));
+    TRY(tess_fsdp_create(mesh,
+                         &(tess_fsdp_policy){.strategy = TESS_STRATEGY_FULL,
+                                             .param_dtype = TESS_F32,
+                                             .reduce_dtype = TESS_F32,
+                                             .reshard_after_forward = 1,
+                                             .prefetch = 0},
+                         &fsdp));
     if (add_units(fsdp, user.units, layers) != 0)
         return 1;
     TRY(tess_fsdp_materialize(fsdp, init_rows, NULL));

@@ -225,6 +225,16 @@ typedef struct model {
     int64_t n_filled; /* elements that this rank was asked to fill */
 } model;
 
+static inline tess_fsdp_policy policy_of(tess_strategy strategy, tess_dtype param, tess_dtype reduce, int reshard,
+                                         int prefetch)
+{
+    return (tess_fsdp_policy){.strategy = strategy,
+                              .param_dtype = param,
+                              .reduce_dtype = reduce,
+                              .reshard_after_forward = reshard,
+                              .prefetch = prefetch};
+}
+
 static inline void model_create(model *m, tess_mesh *mesh, tess_fsdp_policy policy)
 {
     *m = (model){.policy = policy};

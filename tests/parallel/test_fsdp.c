@@ -10,7 +10,7 @@
 static void count_primary_rows(tess_strategy strategy)
 {
     model m;
-    model_create(&m, mesh, (tess_fsdp_policy){strategy, TESS_F32, TESS_F32, 1, 0});
+    model_create(&m, mesh, policy_of(strategy, TESS_F32, TESS_F32, 1, 0));
     EXPECT_INT(tess_fsdp_shards(m.fsdp), MODEL_PARAMS);
     int64_t held = 0;
     for (int p = 0; p < MODEL_PARAMS; p++) {
@@ -180,8 +180,8 @@ static void where_copies_last_an_update_leaves_nothing_to_gather(void)
     bool alone = tess_runtime_world(runtime) == 1;
     static const tess_strategy strategies[] = {TESS_STRATEGY_NONE, TESS_STRATEGY_ZERO1, TESS_STRATEGY_ZERO2};
     for (int i = 0; i < 3; i++)
-        gathers_after_an_update((tess_fsdp_policy){strategies[i], TESS_BF16, TESS_F32, 1, 1}, true);
-    gathers_after_an_update((tess_fsdp_policy){TESS_STRATEGY_FULL, TESS_BF16, TESS_F32, 1, 0}, alone);
+        gathers_after_an_update(policy_of(strategies[i], TESS_BF16, TESS_F32, 1, 1), true);
+    gathers_after_an_update(policy_of(TESS_STRATEGY_FULL, TESS_BF16, TESS_F32, 1, 0), alone);
     close_mesh();
 }
 
@@ -262,7 +262,8 @@ static int64_t bytes_of_sums(bool expected, size_t *part)
     tess_unit *unit;
     const int n = 16 * tess_runtime_world(runtime);
     const tess_param_desc desc = {"w", {2, {DEEP_ROWS, DEEP_ROW}}, true, true};
-    EXPECT_OK(tess_fsdp_create(mesh, &(tess_fsdp_policy){TESS_STRATEGY_HYBRID, TESS_BF16, TESS_F32, 1, 1}, &fsdp));
+    const tess_fsdp_policy policy = policy_of(TESS_STRATEGY_HYBRID, TESS_BF16, TESS_F32, 1, 1);
+    EXPECT_OK(tess_fsdp_create(mesh, &policy, &fsdp));
     if (expected)
         EXPECT_OK(tess_fsdp_set_step_size(fsdp, n));
     EXPECT_OK(tess_fsdp_add_unit(fsdp, "w", &desc, 1, &unit));

@@ -111,7 +111,7 @@ static void all_numbers(tess_mesh *mesh)
                                                TESS_STRATEGY_HYBRID};
     const int W = world_of(mesh), n_micro[] = {1, W + 1, 2 * W - 1, 3 * W + 1, 6 * W + 2};
     for (int i = 0; i < 5; i++)
-        train(mesh, (tess_fsdp_policy){strategies[i % 4], TESS_F32, i % 2 ? TESS_F32 : TESS_BF16, 1, 1}, n_micro[i]);
+        train(mesh, policy_of(strategies[i % 4], TESS_F32, i % 2 ? TESS_F32 : TESS_BF16, 1, 1), n_micro[i]);
 }
 
 static void micro_batches_that_ranks_share_unevenly(void)
@@ -138,8 +138,8 @@ static void shard_teams_over_hosts_gather_anew_and_change_no_bit(void)
 static void all_prefetch_depths(tess_mesh *mesh)
 {
     for (int prefetch = 0; prefetch <= 7; prefetch = prefetch < 3 ? prefetch + 1 : prefetch + 4) {
-        train(mesh, (tess_fsdp_policy){TESS_STRATEGY_FULL, TESS_BF16, TESS_F32, 1, prefetch}, 3 * world_of(mesh));
-        train(mesh, (tess_fsdp_policy){TESS_STRATEGY_ZERO2, TESS_BF16, TESS_F32, 1, prefetch}, 2 * world_of(mesh));
+        train(mesh, policy_of(TESS_STRATEGY_FULL, TESS_BF16, TESS_F32, 1, prefetch), 3 * world_of(mesh));
+        train(mesh, policy_of(TESS_STRATEGY_ZERO2, TESS_BF16, TESS_F32, 1, prefetch), 2 * world_of(mesh));
     }
 }
 
@@ -154,15 +154,15 @@ static void some_hybrids(tess_mesh *mesh)
                                                TESS_STRATEGY_ZERO2, TESS_STRATEGY_NONE};
     static const int n_locals[] = {4, 3, 2, 1, 5};
     for (int i = 0; i < 5; i++)
-        train(mesh, (tess_fsdp_policy){strategies[i], i % 2 ? TESS_F32 : TESS_BF16, TESS_F32, i % 2, 1},
+        train(mesh, policy_of(strategies[i], i % 2 ? TESS_F32 : TESS_BF16, TESS_F32, i % 2, 1),
               n_locals[i] * world_of(mesh));
 }
 
 /* Ranks that differ only in another axis do the same work, without collectives between them. */
 static void some_columns(tess_mesh *mesh)
 {
-    train(mesh, (tess_fsdp_policy){TESS_STRATEGY_FULL, TESS_BF16, TESS_F32, 1, 1}, 6);
-    train(mesh, (tess_fsdp_policy){TESS_STRATEGY_NONE, TESS_F32, TESS_F32, 1, 1}, 4);
+    train(mesh, policy_of(TESS_STRATEGY_FULL, TESS_BF16, TESS_F32, 1, 1), 6);
+    train(mesh, policy_of(TESS_STRATEGY_NONE, TESS_F32, TESS_F32, 1, 1), 4);
 }
 
 static void hybrid_2x2_gives_the_bits_of_a_plain_loop(void)
@@ -201,7 +201,7 @@ static void count_primaries(tess_mesh *mesh, tess_strategy strategy)
 {
     model m;
     int64_t held = 0;
-    model_create(&m, mesh, (tess_fsdp_policy){strategy, TESS_F32, TESS_F32, 1, 0});
+    model_create(&m, mesh, policy_of(strategy, TESS_F32, TESS_F32, 1, 0));
     for (int p = 0; p < MODEL_PARAMS; p++) {
         int32_t owners[MODEL_LARGEST] = {0};
         tess_shard shard;
@@ -225,8 +225,7 @@ static void tensor_parallel(tess_mesh *mesh)
                                                TESS_STRATEGY_ZERO2, TESS_STRATEGY_HYBRID};
     for (int i = 0; i < 5; i++) {
         count_primaries(mesh, strategies[i]);
-        train(mesh, (tess_fsdp_policy){strategies[i], i % 2 ? TESS_F32 : TESS_BF16, TESS_F32, i % 2, 1},
-              5 + world_of(mesh));
+        train(mesh, policy_of(strategies[i], i % 2 ? TESS_F32 : TESS_BF16, TESS_F32, i % 2, 1), 5 + world_of(mesh));
     }
 }
 
@@ -330,14 +329,14 @@ static void train_groups(tess_mesh *mesh, int n, int a_host)
 {
     const int W = world_of(mesh);
     model_ranks_a_host = a_host;
-    train(mesh, (tess_fsdp_policy){TESS_STRATEGY_FULL, TESS_BF16, TESS_F32, n, 1}, 2 * W);
-    train(mesh, (tess_fsdp_policy){TESS_STRATEGY_FULL, TESS_F32, TESS_BF16, n, 0}, W + 1);
-    train(mesh, (tess_fsdp_policy){TESS_STRATEGY_HYBRID, TESS_BF16, TESS_F32, n, 3}, 3 * W);
+    train(mesh, policy_of(TESS_STRATEGY_FULL, TESS_BF16, TESS_F32, n, 1), 2 * W);
+    train(mesh, policy_of(TESS_STRATEGY_FULL, TESS_F32, TESS_BF16, n, 0), W + 1);
+    train(mesh, policy_of(TESS_STRATEGY_HYBRID, TESS_BF16, TESS_F32, n, 3), 3 * W);
     model_passes = 2;
-    train(mesh, (tess_fsdp_policy){TESS_STRATEGY_HYBRID, TESS_F32, TESS_F32, n, 1}, W);
+    train(mesh, policy_of(TESS_STRATEGY_HYBRID, TESS_F32, TESS_F32, n, 1), W);
     model_passes = 1;
     model_all_open = true;
-    train(mesh, (tess_fsdp_policy){TESS_STRATEGY_FULL, TESS_BF16, TESS_F32, n, 1}, 2 * W);
+    train(mesh, policy_of(TESS_STRATEGY_FULL, TESS_BF16, TESS_F32, n, 1), 2 * W);
     model_all_open = false;
     model_ranks_a_host = 0;
 }
@@ -391,8 +390,7 @@ static void all_open(tess_mesh *mesh)
     model_passes = 1;
     model_all_open = true;
     for (int i = 0; i < 6; i++)
-        train(mesh, (tess_fsdp_policy){strategies[i], i % 2 ? TESS_BF16 : TESS_F32, TESS_F32, i != 4, i},
-              2 * world_of(mesh));
+        train(mesh, policy_of(strategies[i], i % 2 ? TESS_BF16 : TESS_F32, TESS_F32, i != 4, i), 2 * world_of(mesh));
     all_numbers(mesh);
     model_all_open = false;
 }
@@ -404,14 +402,14 @@ static void joined_blocks(tess_mesh *mesh)
     const int W = world_of(mesh);
     for (int i = 0; i < 3; i++) {
         model_unit_of = joined[i];
-        train(mesh, (tess_fsdp_policy){TESS_STRATEGY_FULL, TESS_BF16, TESS_F32, 1, i}, 2 * W);
-        train(mesh, (tess_fsdp_policy){TESS_STRATEGY_FULL, TESS_F32, TESS_BF16, 0, 1}, W + 1);
-        train(mesh, (tess_fsdp_policy){TESS_STRATEGY_ZERO1, TESS_F32, TESS_F32, 1, 1}, 2 * W);
+        train(mesh, policy_of(TESS_STRATEGY_FULL, TESS_BF16, TESS_F32, 1, i), 2 * W);
+        train(mesh, policy_of(TESS_STRATEGY_FULL, TESS_F32, TESS_BF16, 0, 1), W + 1);
+        train(mesh, policy_of(TESS_STRATEGY_ZERO1, TESS_F32, TESS_F32, 1, 1), 2 * W);
         model_passes = 2;
-        train(mesh, (tess_fsdp_policy){TESS_STRATEGY_NONE, TESS_F32, TESS_F32, 1, 1}, W);
+        train(mesh, policy_of(TESS_STRATEGY_NONE, TESS_F32, TESS_F32, 1, 1), W);
         model_passes = 1;
         model_all_open = i < 2; /* the last has blocks of both chunks */
-        train(mesh, (tess_fsdp_policy){TESS_STRATEGY_HYBRID, TESS_BF16, TESS_F32, 1, 1}, 2 * W);
+        train(mesh, policy_of(TESS_STRATEGY_HYBRID, TESS_BF16, TESS_F32, 1, 1), 2 * W);
         model_all_open = false;
     }
     model_unit_of = NULL;
@@ -465,7 +463,8 @@ static void count_collectives(tess_mesh *mesh, const tess_unit_policy *policy, u
         blocks[i] = (tess_unit_block){0, 5};
         descs[i] = (tess_param_desc){.name = names[i], .shape = {1, {5}}, .trainable = true};
     }
-    EXPECT_OK(tess_fsdp_create(mesh, &(tess_fsdp_policy){TESS_STRATEGY_FULL, TESS_F32, TESS_F32, 0, 1}, &fsdp));
+    const tess_fsdp_policy policy = policy_of(TESS_STRATEGY_FULL, TESS_F32, TESS_F32, 0, 1);
+    EXPECT_OK(tess_fsdp_create(mesh, &policy, &fsdp));
     int n_units = tess_unit_policy_deal(policy, blocks, SMALL, unit_of);
     for (int i = 0, end; i < SMALL; i = end) {
         for (end = i + 1; end < SMALL && unit_of[end] == unit_of[i]; end++)
@@ -539,14 +538,13 @@ static void divided_sums(tess_mesh *mesh)
     const int W = world_of(mesh), n_micro[] = {1, W, W + 1, 2 * W - 1, 3 * W + 1, 6 * W + 5, 7 * W};
     model_step_size = 16 * W;
     for (int i = 0; i < 7; i++)
-        train(mesh, (tess_fsdp_policy){strategies[i % 5], i % 2 ? TESS_BF16 : TESS_F32, TESS_F32, i % 2, 1},
-              n_micro[i]);
-    train(mesh, (tess_fsdp_policy){TESS_STRATEGY_HYBRID, TESS_F32, TESS_BF16, 1, 1}, 5 * W + 1);
+        train(mesh, policy_of(strategies[i % 5], i % 2 ? TESS_BF16 : TESS_F32, TESS_F32, i % 2, 1), n_micro[i]);
+    train(mesh, policy_of(TESS_STRATEGY_HYBRID, TESS_F32, TESS_BF16, 1, 1), 5 * W + 1);
     model_passes = 2;
-    train(mesh, (tess_fsdp_policy){TESS_STRATEGY_FULL, TESS_BF16, TESS_F32, 1, 1}, 3 * W - 1);
+    train(mesh, policy_of(TESS_STRATEGY_FULL, TESS_BF16, TESS_F32, 1, 1), 3 * W - 1);
     model_passes = 1;
     model_all_open = true;
-    train(mesh, (tess_fsdp_policy){TESS_STRATEGY_HYBRID, TESS_BF16, TESS_F32, 1, 1}, 4 * W + 1);
+    train(mesh, policy_of(TESS_STRATEGY_HYBRID, TESS_BF16, TESS_F32, 1, 1), 4 * W + 1);
     model_all_open = false;
     model_step_size = 0;
 }
@@ -605,7 +603,7 @@ static void a_second_family(tess_mesh *mesh)
     for (int n = 1; n <= W; n++)
         for (int i = 0; i < 5 && W % n == 0; i++) {
             model_second_family = n;
-            train(mesh, (tess_fsdp_policy){strategies[i], i % 2 ? TESS_BF16 : TESS_F32, TESS_F32, i % 2, i % 3},
+            train(mesh, policy_of(strategies[i], i % 2 ? TESS_BF16 : TESS_F32, TESS_F32, i % 2, i % 3),
                   i % 2 ? 3 * W : 2 * W + 1);
             model_second_family = 0;
         }
@@ -646,7 +644,8 @@ static void a_family_that_does_not_divide_the_ranks_is_refused(void)
     tess_fsdp_family *family;
     EXPECT_OK(tess_runtime_create(&(tess_runtime_options){.n_threads = 1}, &runtime));
     EXPECT_OK(tess_mesh_create(runtime, (tess_axis[]){{"dp_shard", -1}}, 1, &mesh));
-    EXPECT_OK(tess_fsdp_create(mesh, &(tess_fsdp_policy){TESS_STRATEGY_FULL, TESS_F32, TESS_F32, 1, 1}, &fsdp));
+    const tess_fsdp_policy policy = policy_of(TESS_STRATEGY_FULL, TESS_F32, TESS_F32, 1, 1);
+    EXPECT_OK(tess_fsdp_create(mesh, &policy, &fsdp));
     EXPECT_FAILS(
         tess_fsdp_add_family(fsdp, "experts", 2, 0, &family), TESS_E_INVALID,
         "family 'experts': fsdp: a family of units in 2 shards; choose a number that divides the 3 data ranks");
