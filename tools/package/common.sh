@@ -24,21 +24,19 @@ sources() {
 # archive FOLDER FILE: packs a folder, the same bytes for the same files.
 archive() {
     tar -C "$(dirname "$1")" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --mode=u+rwX,go+rX,go-w \
-        --format=gnu -c "$(basename "$1")" | xz -T1 -6 >"$2"
+        --format=gnu -c "$(basename "$1")" | xz -T1 -3 >"$2"
 }
 
-# portable FOLDER: builds with all libraries but libc inside, and installs to FOLDER, with tessera-doctor next to tessera. The
-# docs have the licenses of the libraries inside, and a list of them (sbom.spdx.json).
+# portable FOLDER: builds in $packages/portable with all libraries but libc inside, and installs to FOLDER. The docs have the
+# licenses of the libraries inside, and a list of them (sbom.spdx.json).
 portable() {
     local build=$packages/portable docs=$1/share/doc/tessera package
     needs cmake ninja gcc pkg-config python3
     CFLAGS="-ffile-prefix-map=$build=./build -ffile-prefix-map=$project=." cmake -G Ninja -S "$project" -B "$build" \
         -DCMAKE_BUILD_TYPE=Release -DTESS_PORTABLE=ON -DTESS_TESTS=OFF -DTESS_BENCH_PEERS=OFF -DTESS_CUDA=OFF >/dev/null
-    cmake --build "$build" --parallel "$jobs" -- --quiet
-    cmake --build "$build" --parallel "$jobs" --target tessera-doctor -- --quiet
+    cmake --build "$build" --parallel "$jobs" --target all tessera-doctor -- --quiet
     rm -rf "$1"
     cmake --install "$build" --prefix "$1" >/dev/null
-    install -m 755 "$build/tessera-doctor" "$1/bin/"
     "$project/tools/package/sbom" "$build" "$version" >"$docs/sbom.spdx.json"
     mkdir "$docs/licenses"
     for package in $(sed -n 's/^  *"name": "\(.*-dev\)",$/\1/p' "$docs/sbom.spdx.json"); do
