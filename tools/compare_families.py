@@ -9,11 +9,13 @@ Makes tiny random models with transformers, runs them through our command line, 
             learning rate saves weights that differ from the old ones by the gradient alone
   greedy    20 tokens (`generate --temperature 0`)
   saved     the model that a step with learning rate 0 saves opens in transformers: all tensors, and the same loss
+  adapter   of ADAPTED: a LoRA that PEFT made has its log-probabilities here, and the one that we train
+            from it has ours in PEFT
   heads     we open the classifiers that transformers has for the family; tests/nn compares their values
   bf16      log-probabilities and gradients in bfloat16 are not much further from float64 than transformers' own
 
 Prints a table of the largest differences, then what differs; "refused" is followed by our message. Exit code 1 when a check
-fails, when a command fails otherwise than by a refusal in REFUSED, or when a name is unknown. --keep leaves the models and their files. Needs torch and transformers."""
+fails, when a command fails otherwise than by a refusal in REFUSED, or when a name is unknown. --keep leaves the models and their files. Needs torch, transformers and peft."""
 import argparse
 import contextlib
 import copy
@@ -26,6 +28,7 @@ import sys
 import tempfile
 
 import numpy as np
+import peft
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
@@ -370,9 +373,12 @@ UNSUPPORTED = 2  # exit code of a refusal
 REFUSED = {
     "stablelm/norms": "qk_layernorm is true",
     "olmoe/clipped": "'clip_qkv' is 0.8",
-    "deepseek_v2": "model_type is 'deepseek_v2'",
-    "deepseek_v3": "model_type is 'deepseek_v3'",
 }
+
+
+# family: the maps that have an adapter
+ADAPTED = {**dict.fromkeys(["llama", "phi3", "glm", "glm4", "gpt2"], "all-linear"),
+           "deepseek_v2": ["q_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj"]}
 
 
 class Failed(Exception):
@@ -532,6 +538,33 @@ def compare_converted(row, folder, work, model):
     row.expect("saved", float(not torch.equal(ours.view(torch.int16), theirs.view(torch.int16))), 0, "codes of MXFP4")
 
 
+def compare_adapter(row, folder, work, ids, text, limits, targets):
+    def adapted(make, *options):
+        base = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager",
+                                                                 experts_implementation="eager")
+        return make(base, *options)
+
+    def compare(model, adapter):
+        with torch.no_grad():
+            out = model.eval()(input_ids=ids[None, :-1]).logits[0].double()
+        theirs = torch.log_softmax(out, -1).gather(1, ids[1:, None])[:, 0].numpy()
+        lines = score(folder, text, "float32", [*limits[0], "--adapter", adapter])
+        row.expect("adapter", apart([line["logprob"] for line in lines], theirs, largest), 2e-5)
+
+    theirs = adapted(peft.get_peft_model, peft.LoraConfig(task_type="CAUSAL_LM", r=3, lora_alpha=7, target_modules=targets))
+    generator = torch.Generator().manual_seed(5)
+    for name, p in theirs.named_parameters():
+        if ".lora_" in name:
+            p.data = torch.rand(p.shape, generator=generator) - 0.5
+    theirs.save_pretrained(work / "adapter")
+    compare(theirs, work / "adapter")
+    train(folder, text, work / "adapted", 0.05, "float32", [*limits[1], f"lora.path={work / 'adapter'}"])
+    ours = work / "adapted" / "adapter"
+    before, after = (load_file(f / "adapter_model.safetensors") for f in (work / "adapter", ours))
+    row.expect("adapter", float(before.keys() != after.keys() or all(torch.equal(before[n], after[n]) for n in before)), 0, "names")
+    compare(adapted(peft.PeftModel.from_pretrained, ours), ours)
+
+
 def open_heads(row, family, own, work):
     """Evaluation opens a classifier, and then says that its outputs are no probabilities."""
     opened, all_heads = 0, 0
@@ -579,6 +612,8 @@ def compare(family, variant, own, work):
             compare_converted(row, folder, work, model)
         compare_bf16(row, folder, work, model, ids, text, limits, exact)
         if variant == next(iter(FAMILIES[family][2])):
+            if family in ADAPTED:
+                compare_adapter(row, folder, work, ids, text, limits, ADAPTED[family])
             open_heads(row, family, own, work)
         if expected is not None:
             row.wrong.append(f"{row.name}: not refused")
@@ -599,7 +634,7 @@ def chosen(names):
                 yield family, variant, own
 
 
-CHECKS = ("logprob", "loss", "grads", "greedy", "saved", "bf16", "heads")
+CHECKS = ("logprob", "loss", "grads", "greedy", "saved", "bf16", "adapter", "heads")
 
 
 def show(row):

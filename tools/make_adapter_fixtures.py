@@ -24,6 +24,7 @@ from make_model_fixtures import CASES, exact_norms, far, run, weights
 ADAPTERS = {
     "llama": dict(r=4, lora_alpha=8, target_modules="all-linear"),
     "qwen2": dict(r=3, lora_alpha=5, use_rslora=True, target_modules=["q_proj", "v_proj", "down_proj"]),
+    "phi4": dict(r=3, lora_alpha=7, target_modules="all-linear"),
     "gpt2": dict(r=5, lora_alpha=16, fan_in_fan_out=True, target_modules=["c_attn", "c_proj", "c_fc"]),
 }
 

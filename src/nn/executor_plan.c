@@ -579,7 +579,9 @@ size_t tess_executor_exchange_bytes(const tess_model *model, const tess_executor
         for (int i = 0; (map = tess_block_map(block, i)) != NULL; i++) {
             widest = larger(widest, map->in.unit > 0 ? first_share(model, map->in) : 0);
             widest = larger(widest, map->out.unit > 0 ? first_share(model, map->out) : 0);
-            whole = larger(whole, map->stored_whole ? C * first_share(model, map->out) * sizeof(float) : 0);
+            whole = larger(whole, map->stored_whole ? larger(C, (size_t)model->config.lora.rank) *
+                                                          first_share(model, map->out) * sizeof(float)
+                                                    : 0);
         }
         size_t maps_most = larger(larger(larger(T, C), (size_t)model->config.lora.rank) * widest * element, whole);
         size_t head = larger(V * stream * element, larger(lines * logits * sizeof(float), own_lines * V * element));

@@ -558,6 +558,27 @@ static void points_of_other_ranks_are_refused(void)
     fixture_close(&f);
 }
 
+/* GLM's gate and up have rows of one B and share A, which every rank has whole. */
+static void an_adapter_of_a_fused_map_gives_the_bits_of_one(void)
+{
+    static const int degrees[] = {2, 3, 8};
+    for (int i = 0; i < 6; i++) {
+        fixture f;
+        rig whole;
+        values v;
+        const tess_dtype dtype = i % 2 == 0 ? TESS_F32 : TESS_BF16;
+        fixture_open(&f, "glm");
+        f.config.lora = (tess_lora){.rank = 3, .alpha = 5};
+        EXPECT_OK(tess_lora_add_target(&f.config.lora, "gate_up_proj", "test"));
+        run_whole(&f, &whole, &(layout){.dtype = dtype}, &v);
+        for (int way = 0; way < 3; way++)
+            run(&f, &whole, &v,
+                &(layout){.degree = degrees[i / 2], .dtype = dtype, .rows = way == 1, .split = way == 2}, NO_FAULT, 0);
+        close_whole(&whole, &v);
+        fixture_close(&f);
+    }
+}
+
 /* A rank whose memory were that of its rows of the largest batch would have too little for a smaller one: of 10 rows
  * over 4 the last has 1, of 8 it has 2. */
 static void ranks_have_room_for_their_rows_of_any_batch(void)
@@ -593,6 +614,7 @@ static const test_case cases[] = {
     CASE(ranks_without_a_part_of_a_table_give_the_bits_of_one),
     CASE(a_stale_gather_or_another_order_of_sums_changes_bits),
     CASE(every_exchange_of_training_matters),
+    CASE(an_adapter_of_a_fused_map_gives_the_bits_of_one),
     CASE(ranks_have_room_for_their_rows_of_any_batch),
     CASE(points_of_other_ranks_are_refused),
 };

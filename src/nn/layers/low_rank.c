@@ -7,7 +7,10 @@
  *
  * If ranks share the map, each has the columns of A, or the rows of B, for its own inputs or outputs. z then sums over
  * inputs that are cut, or dz over outputs: every rank gathers the operand and the factor, and computes all of it. The
- * other products need no communication. */
+ * other products need no communication.
+ *
+ * The views of a fused matrix, such as gate and up, have rows of one B and share A, whose gradient is the sum of
+ * theirs. Every rank stores all of such a B. */
 #include "nn/layers/layers.h"
 
 static bool is_narrow(const tess_layer_call *c)
@@ -27,12 +30,27 @@ static tess_status into_low(const tess_layer_call *c, const tess_low_rank *adapt
         c->stream, &(tess_scale_args){.x = g.c, .factor = adapter->scale, .y = g.c, .n = g.m * g.n, .dtype = c->dtype});
 }
 
+/* The place of the map's first output in a fused matrix, of all ranks' outputs. */
+static int64_t first_of_view(const tess_layer_call *c, const tess_linear *l)
+{
+    int64_t begin = 0, n;
+    if (l->stored_whole)
+        tess_own_range(c, l->out, &begin, &n);
+    return l->first - begin;
+}
+
+/* Returns the rows of B for this rank's outputs. */
+static const void *own_b(const tess_layer_call *c, const tess_linear *l)
+{
+    return tess_at(c, c->w[l->adapter.b], l->first * l->adapter.rank);
+}
+
 /* Returns all of A (rank, in), or of B (out, rank): this rank's parameter, or the gathered one if ranks share it. */
 static tess_status whole_factor(const tess_layer_call *c, const tess_linear *l, bool a, const void **factor)
 {
     tess_cut cut = a ? l->in : l->out, all = {cut.size, 0}, ranks = {l->adapter.rank, 0};
-    *factor = c->w[a ? l->adapter.a : l->adapter.b];
-    if (!tess_is_split(c, cut))
+    *factor = a ? c->w[l->adapter.a] : tess_at(c, c->w[l->adapter.b], first_of_view(c, l) * l->adapter.rank);
+    if (!tess_is_split(c, cut) || l->stored_whole)
         return TESS_OK;
     const tess_matrix_box held = {a ? ranks : cut, a ? cut : ranks, *factor, a ? l->n_in : l->adapter.rank};
     *factor = c->low_rank.factor;
@@ -130,8 +148,8 @@ tess_status tess_low_rank_forward(const tess_layer_call *c, const tess_linear *l
     }
     TESS_TRY(tess_linear_own_forward(c, &map, x, sum, TESS_F32));
     TESS_TRY(project(c, l, x));
-    TESS_TRY(add_low(c, l->adapter.rank, c->T, c->w[l->adapter.b], l->adapter.rank, l->n_out, true, sum,
-                     tess_linear_row(&map)));
+    TESS_TRY(
+        add_low(c, l->adapter.rank, c->T, own_b(c, l), l->adapter.rank, l->n_out, true, sum, tess_linear_row(&map)));
     return is_narrow(c) ? round_rows(c, l->n_out, y, tess_linear_row(l)) : TESS_OK;
 }
 
@@ -144,13 +162,16 @@ tess_status tess_low_rank_backward_params(const tess_layer_call *c, const tess_l
     TESS_TRY(project(c, l, x));
     g.m = l->n_out, g.a = dy, g.lda = tess_linear_row(l);
     g.n = r, g.b = c->low_rank.low, g.ldb = r;
-    g.c = c->dw[l->adapter.b], g.ldc = r;
+    g.c = c->dw[l->adapter.b] + l->first * r, g.ldc = r;
     TESS_TRY(c->kernels->gemm(c->stream, &g));
+    if (l->stored_whole && tess_is_split(c, l->out))
+        TESS_TRY(tess_split_gather_gradient(c, (tess_cut){l->out.size * r, l->out.unit * r}, g.c, 1, l->out.size * r));
 
     TESS_TRY(project_gradient(c, l, dy));
     g.m = r, g.a = c->low_rank.low, g.lda = r;
     g.n = l->n_in, g.b = x, g.ldb = l->n_in;
     g.c = c->dw[l->adapter.a], g.ldc = l->n_in;
+    g.accumulate = first_of_view(c, l) > 0;
     return c->kernels->gemm(c->stream, &g);
 }
 
@@ -159,7 +180,7 @@ tess_status tess_low_rank_add(const tess_layer_call *c, const tess_linear *l, bo
 {
     int64_t r = l->adapter.rank;
     TESS_TRY(forward ? project_rows(c, l, operand, ld, m) : project_gradient_rows(c, l, operand, ld, m));
-    const void *factor = c->w[forward ? l->adapter.b : l->adapter.a];
+    const void *factor = forward ? own_b(c, l) : c->w[l->adapter.a];
     return add_low(c, r, m, tess_at(c, factor, forward ? first * r : first), forward ? r : l->n_in, n, forward, sum, n);
 }
 

@@ -52,21 +52,16 @@ static tess_linear part_of(const place *at, const tess_linear *fused, int64_t fi
     return part;
 }
 
-/* Refuses an adapter on a fused map if its parts are computed one by one: they share one B. */
+/* Refuses an adapter on a fused map that one rank computes as one product, and ranks that share it as several. */
 static void refuse_adapter(const place *at, const tess_linear *fused, const char *name)
 {
     tess_model *model = at->model;
-    const bool shared = model->part.tp_degree > 1;
-    if (model->built != TESS_OK || fused->adapter.rank == 0 || (fused->joined && !shared))
-        return;
-    model->built =
-        fused->joined
-            ? TESS_FAIL(TESS_E_UNSUPPORTED,
-                        "%s: ranks that share layers have no adapter of %s, which is several maps in one: name the "
-                        "other maps alone, or set parallelism.tensor_parallel_degree=1",
-                        model->config.lora.source, name)
-            : TESS_FAIL(TESS_E_UNSUPPORTED, "%s: %s, which is two maps in one, has no adapter: name the other maps",
-                        model->config.lora.source, name);
+    if (model->built == TESS_OK && fused->adapter.rank > 0 && model->part.tp_degree > 1)
+        model->built =
+            TESS_FAIL(TESS_E_UNSUPPORTED,
+                      "%s: ranks that share layers have no adapter of %s, which is several maps in one: name the "
+                      "other maps alone, or set parallelism.tensor_parallel_degree=1",
+                      model->config.lora.source, name);
 }
 
 static void add_qkv(const place *at, tess_attention_params *p)
@@ -119,7 +114,6 @@ static void add_latents(const place *at, tess_attention_params *p)
     p->q = rank.size > 0 ? add_linear(at, names->q_b, rank, heads, at->std, false)
                          : add_linear(at, at->shape->q, stream, heads, at->std, false);
     const tess_linear fused = add_linear(at, names->kv_a, stream, (tess_cut){L + R, 0}, at->std, bias);
-    refuse_adapter(at, &fused, names->kv_a);
     l->kv_a = part_of(at, &fused, 0, (tess_cut){L, 0});
     l->shared = part_of(at, &fused, L, (tess_cut){R, 0});
     l->norm = add_norm(at, names->norm, L);
@@ -207,7 +201,6 @@ static void add_feed_forward(const place *at)
     if (s->gate_up != NULL) {
         const tess_linear fused =
             add_linear(at, s->gate_up, cut.stream, (tess_cut){2 * cut.mlp.size, 0}, at->std, bias);
-        refuse_adapter(at, &fused, s->gate_up);
         p->gate = part_of(at, &fused, 0, cut.mlp);
         p->up = part_of(at, &fused, cut.mlp.size, cut.mlp);
     } else {
