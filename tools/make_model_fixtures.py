@@ -157,6 +157,8 @@ CASES = {
                        layer_types=["sliding_attention", "full_attention", "sliding_attention"]), PACKED),
     "stablelm_parallel": (*llama("StableLm", hidden_size=32, num_attention_heads=4, num_key_value_heads=2,
                                  use_parallel_residual=True), PACKED),
+    "stablelm_norms": (*llama("StableLm", hidden_size=32, num_attention_heads=4, num_key_value_heads=2,
+                              use_parallel_residual=True, qk_layernorm=True), PACKED),
     "exaone4": (*llama("Exaone4", num_attention_heads=4, num_key_value_heads=2, num_hidden_layers=4, sliding_window=6),
                 PACKED),
     "olmoe": (*llama("Olmoe", intermediate_size=10, num_experts=6, num_experts_per_tok=3, num_attention_heads=4,

@@ -15,7 +15,7 @@ static const char *const fixture_names[] = {
     "stablelm",    "granite",      "gemma",        "gemma3",        "glm",
     "glm4",        "exaone4",      "gemma2",       "cohere2",       "stablelm_parallel",
     "mixtral",     "qwen3_moe",    "olmoe",        "qwen2_moe",     "gpt_oss",
-    "deepseek_v2", "deepseek_v3",  "gpt_neox"};
+    "deepseek_v2", "deepseek_v3",  "gpt_neox",     "stablelm_norms"};
 enum { N_FIXTURES = sizeof(fixture_names) / sizeof(fixture_names[0]) };
 
 static const char *const kernel_levels[] = {"ref", "avx2", "avx512", "avx512_bf16", "amx"};

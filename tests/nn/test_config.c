@@ -590,8 +590,6 @@ static void bad_settings_are_named(void)
         {"{\"model_type\":\"granite\"," SMALL ",\"logits_scaling\":0}", TESS_E_INVALID, "'logits_scaling' is 0"},
         {"{\"model_type\":\"gemma\"," SMALL ",\"num_key_value_heads\":2,\"use_bidirectional_attention\":true}",
          TESS_E_UNSUPPORTED, "use_bidirectional_attention is true; supported: false"},
-        {"{\"model_type\":\"stablelm\"," SMALL ",\"num_key_value_heads\":2,\"qk_layernorm\":true}", TESS_E_UNSUPPORTED,
-         "qk_layernorm is true; supported: false"},
         {"{\"model_type\":\"phi3\"," SMALL ",\"rope_scaling\":{\"type\":\"longrope\",\"long_factor\":[1,2]}}",
          TESS_E_FORMAT, "rope_scaling.short_factor must list 1 to 256 numbers"},
         {"{\"model_type\":\"phi3\"," SMALL ",\"rope_scaling\":{\"type\":\"longrope\",\"long_factor\":[1,2],"

@@ -89,6 +89,9 @@ bool tess_qkv_trains(const tess_layer_call *c)
 {
     const tess_attention_params *p = c->own;
     const tess_latent_params *l = &p->latent;
+    for (int i = 0; i < p->n_head_norms; i++)
+        if (tess_wants(c, p->q_norm.weight + i))
+            return true;
     bool trains = tess_linear_trains(c, &p->q) || tess_linear_trains(c, &p->k) || tess_linear_trains(c, &p->v) ||
                   tess_norm_trains(c, &p->q_norm) || tess_norm_trains(c, &p->k_norm) || tess_wants(c, p->sinks);
     if (tess_has_latents(p))
@@ -147,10 +150,68 @@ static tess_status rotate(const tess_layer_call *c, void *q, void *k, bool inver
     return rotate_heads(c, p->k_rope, p->n_kv_heads, stride.kv, k, inverse);
 }
 
+/* Copies head h of n between rows of all heads and t->head, or another tensor of one head. */
+static tess_status copy_head(const tess_layer_call *c, int64_t n, int64_t h, const void *all, void *one, bool out)
+{
+    const tess_attention_params *p = c->own;
+    const int64_t D = p->head_size, element = (int64_t)tess_dtype_size(c->dtype);
+    const void *from = tess_at(c, all, h * D);
+    return out ? tess_layer_copy_rows(c, element, c->T, D, from, n * D, one, D)
+               : tess_layer_copy_rows(c, element, c->T, D, one, D, (void *)(uintptr_t)from, n * D);
+}
+
+/* y (T, n, D) = the LayerNorm of each of n heads of x. stats (n, T) */
+static tess_status each_norm_forward(const tess_layer_call *c, const tess_attention_tensors *t, int first, int64_t n,
+                                     const void *x, tess_norm_stats stats, void *y)
+{
+    const tess_attention_params *p = c->own;
+    for (int64_t h = 0; h < n; h++) {
+        TESS_TRY(copy_head(c, n, h, x, t->head, true));
+        TESS_TRY(c->kernels->layernorm_forward(
+            c->stream, &(tess_norm_args){.x = t->head,
+                                         .w = c->w[first + h],
+                                         .y = t->dhead,
+                                         .mean = stats.mean != NULL ? stats.mean + h * c->T : NULL,
+                                         .rstd = stats.rstd != NULL ? stats.rstd + h * c->T : NULL,
+                                         .T = c->T,
+                                         .C = p->head_size,
+                                         .eps = (float)c->config->norm_eps,
+                                         .dtype = c->dtype}));
+        TESS_TRY(copy_head(c, n, h, y, t->dhead, false));
+    }
+    return TESS_OK;
+}
+
+static tess_status each_norm_backward(const tess_layer_call *c, const tess_attention_tensors *t, int first, int64_t n,
+                                      const void *x, tess_norm_stats stats, const void *dy, void *dx)
+{
+    const tess_attention_params *p = c->own;
+    for (int64_t h = 0; h < n; h++) {
+        TESS_TRY(copy_head(c, n, h, x, t->head, true));
+        TESS_TRY(copy_head(c, n, h, dy, t->dhead, true));
+        TESS_TRY(c->kernels->layernorm_backward(c->stream, &(tess_norm_grad_args){.h = t->head,
+                                                                                  .w = c->w[first + h],
+                                                                                  .mean = stats.mean + h * c->T,
+                                                                                  .rstd = stats.rstd + h * c->T,
+                                                                                  .dy = t->dhead,
+                                                                                  .dx = t->dhead,
+                                                                                  .dw = c->dw[first + h],
+                                                                                  .T = c->T,
+                                                                                  .C = p->head_size,
+                                                                                  .dtype = c->dtype}));
+        TESS_TRY(copy_head(c, n, h, dx, t->dhead, false));
+    }
+    return TESS_OK;
+}
+
 tess_status tess_heads_forward(const tess_layer_call *c, const tess_attention_tensors *t)
 {
     const tess_attention_params *p = c->own;
-    if (tess_norms_heads(p)) {
+    if (p->n_head_norms > 0) {
+        const tess_norm_stats q = {.mean = t->q_mean, .rstd = t->q_rstd}, k = {.mean = t->k_mean, .rstd = t->k_rstd};
+        TESS_TRY(each_norm_forward(c, t, p->q_norm.weight, p->n_heads, t->q_raw, q, t->q));
+        TESS_TRY(each_norm_forward(c, t, p->k_norm.weight, p->n_kv_heads, t->k_raw, k, t->k));
+    } else if (tess_norms_heads(p)) {
         TESS_TRY(tess_head_norm_forward(c, &p->q_norm, heads_of(p, &p->q), t->q_raw, t->q_rstd, t->q));
         TESS_TRY(tess_head_norm_forward(c, &p->k_norm, heads_of(p, &p->k), t->k_raw, t->k_rstd, t->k));
     }
@@ -166,6 +227,11 @@ tess_status tess_heads_backward(const tess_layer_call *c, const tess_attention_t
         TESS_TRY(rotate(c, t->dq, t->dk, true));
     if (!tess_norms_heads(p))
         return TESS_OK;
+    if (p->n_head_norms > 0) {
+        const tess_norm_stats q = {.mean = t->q_mean, .rstd = t->q_rstd}, k = {.mean = t->k_mean, .rstd = t->k_rstd};
+        TESS_TRY(each_norm_backward(c, t, p->q_norm.weight, p->n_heads, t->q_raw, q, t->dq, t->q));
+        return each_norm_backward(c, t, p->k_norm.weight, p->n_kv_heads, t->k_raw, k, t->dk, t->k);
+    }
     TESS_TRY(tess_head_norm_backward(c, &p->q_norm, heads_of(p, &p->q), t->q_raw, t->q_rstd, t->dq, t->q));
     return tess_head_norm_backward(c, &p->k_norm, heads_of(p, &p->k), t->k_raw, t->k_rstd, t->dk, t->k);
 }

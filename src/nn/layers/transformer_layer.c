@@ -283,7 +283,10 @@ enum {
     WIDE,
     KV,
     SINKS,
-    MIXED
+    MIXED,
+    MEAN_H,
+    MEAN_G,
+    ONE_HEAD
 };
 
 /* The sizes of what a norm at the branch's end needs. */
@@ -315,6 +318,9 @@ static void attention_sizes(TESS_UNUSED const tess_model *model, const void *own
     sizes[KV] = latent ? p->latent.kv_b.n_out : -1;
     sizes[NORMED_H] = !normed ? -1 : p->wide_norms ? 1 : p->n_heads;
     sizes[NORMED_G] = !normed ? -1 : p->wide_norms ? 1 : p->n_kv_heads;
+    sizes[MEAN_H] = p->n_head_norms > 0 ? p->n_heads : -1;
+    sizes[MEAN_G] = p->n_head_norms > 0 ? p->n_kv_heads : -1;
+    sizes[ONE_HEAD] = p->n_head_norms > 0 ? p->head_size : -1;
     sizes[SINKS] = p->sinks >= 0 ? p->q.out.size / p->head_size : -1;
     end_sizes(&p->end, sizes, RAW, RAW_ONE);
 }
@@ -356,6 +362,10 @@ static const tess_tensor_row attention_tensors[] = {
     {AT(v),          TESS_DIM_T, K_ROW,         false, RESULT,          INPUTS},
     {AT(q_rstd),     TESS_DIM_T, NORMED_H,      true,  SAVED,           INPUTS},
     {AT(k_rstd),     TESS_DIM_T, NORMED_G,      true,  SAVED,           INPUTS},
+    {AT(q_mean),     TESS_DIM_T, MEAN_H,        true,  SAVED,           INPUTS},
+    {AT(k_mean),     TESS_DIM_T, MEAN_G,        true,  SAVED,           INPUTS},
+    {AT(head),       TESS_DIM_T, ONE_HEAD,      false, WORK,            0},
+    {AT(dhead),      TESS_DIM_T, ONE_HEAD,      false, WORK,            0},
     {AT(out),        TESS_DIM_T, Q,             false, RESULT,          ATTENTION},
     {AT(lse),        TESS_DIM_T, H,             true,  SAVED,           ATTENTION},
     {AT(q),          TESS_DIM_T, NORMED_Q,      false, WORK,            0},

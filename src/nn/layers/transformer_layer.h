@@ -25,7 +25,10 @@ typedef struct tess_attention_params {
     bool per_head;    /* outputs of qkv are (heads, 3, head_size), and q, k and v are not maps of their own */
     bool lends_norm;  /* a parallel feed-forward reads the norm's output, too; its din is the gradient of that */
     bool wide_norms;  /* norms of q and k are over the channels of all heads, not of one */
-    int sinks;        /* (H) a further score of each head; -1: none */
+    /* Number of LayerNorms of heads, one for each head of q and k. Their parameters begin at those of q_norm. 0: none
+     */
+    int64_t n_head_norms;
+    int sinks; /* (H) a further score of each head; -1: none */
     tess_norm norm, q_norm, k_norm;
     tess_branch_end end;
     tess_linear q, k, v, o;
@@ -40,6 +43,8 @@ typedef struct tess_attention_tensors {
     void *q_raw, *k_raw, *v; /* (T, H, D), (T, G, D), (T, G, D) before the norms of q and k */
     void *q, *k;             /* inputs of attention: the same as q_raw and k_raw, or, with norms, work space */
     float *q_rstd, *k_rstd;  /* (T, H), (T, G), or (T) for wide norms; only with norms of q and k */
+    float *q_mean, *k_mean;  /* (H, T), (G, T), as q_rstd and k_rstd then; only with a norm for each head */
+    void *head, *dhead;      /* (T, D) of one head; only with a norm for each head */
     void *out, *dout;        /* (T, H, D) output of attention */
     float *lse;              /* (T, H) log-sum-exp */
     void *mixed;             /* (T, H, 3, D) output of qkv, or its gradient; only with per_head */

@@ -90,6 +90,7 @@ static const tess_config_key stablelm_own[] = {
     {"layer_norm_eps", {TESS_MEMBER_EPS}, 1e-5},
     {"use_qkv_bias", {TESS_MEMBER_QKV_BIAS}, false},
     {"use_parallel_residual", {TESS_MEMBER_PARALLEL}, false},
+    {"qk_layernorm", {TESS_MEMBER_QK_NORM}, false},
 };
 static const tess_config_key gpt_neox_own[] = {
     {"vocab_size", {TESS_MEMBER_VOCAB}, 50432},
@@ -279,7 +280,6 @@ static const tess_config_key gpt2_own[] = {
 static const char *const deepseek_v2_no[] = {"norm_topk_prob", "mlp_bias", NULL}; /* transformers ignores the first */
 static const char *const gemma_no[] = {"use_bidirectional_attention", NULL};
 static const char *const gemma3_unset[] = {"attn_logit_softcapping", NULL}; /* transformers ignores it */
-static const char *const stablelm_no[] = {"qk_layernorm", NULL};
 static const char *const gpt2_no[] = {"scale_attn_by_inverse_layer_idx", "add_cross_attention", NULL};
 static const char *const gpt2_always[] = {"scale_attn_weights", NULL};
 
@@ -325,7 +325,8 @@ static const tess_family_latent latents = {
 static const tess_family_shape deepseek_shape = {
     MODEL, PRE_NORMS, .q = "self_attn.q_proj", .latent = &latents, OUT, GATED};
 static const tess_family_shape stablelm_shape = {
-    MODEL, PRE_NORMS, .layer_norm = true, QKV, OUT, GATED};
+    MODEL, PRE_NORMS, .layer_norm = true, QKV, .q_norm = "self_attn.q_layernorm.norms",
+    .k_norm = "self_attn.k_layernorm.norms", .head_norms = true, OUT, GATED};
 static const tess_family_shape gpt_neox_shape = {
     .table = "gpt_neox.embed_in.weight", .prefix = "gpt_neox", .layers = "layers", .norm = "final_layer_norm",
     .token_head = "classifier", .head = "embed_out", PRE_NORMS, .layer_norm = true, .own_feed_norm = true,
@@ -412,7 +413,7 @@ static const tess_family_row families[] = {
      KEYS(starcoder2_own), .activation = "gelu_pytorch_tanh", .initializer_range = 0.018042, .bos = 50256, .eos = 50256,
      .pad = -1, .tied = true, .shape = &starcoder2_shape},
     {TESS_FAMILY_STABLELM, "stablelm", "StableLm", "ForCausalLM", TESS_HEAD_TOKEN, LLAMA_KEYS, KEYS(stablelm_own),
-     .activation = "silu", .partial = 0.25, .bos = 0, .eos = 0, .pad = -1, .no = stablelm_no, .fixed_heads = true,
+     .activation = "silu", .partial = 0.25, .bos = 0, .eos = 0, .pad = -1, .fixed_heads = true,
      .shape = &stablelm_shape},
     {TESS_FAMILY_GRANITE, "granite", "Granite", "ForCausalLM", TESS_HEAD_LOGITS, LLAMA_KEYS, KEYS(granite_own),
      .activation = "silu", .bos = 1, .eos = 2, .pad = -1, .shape = &llama_shape},

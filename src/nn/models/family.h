@@ -115,6 +115,7 @@ typedef struct tess_family_shape {
     bool scales_embedding; /* the embedding is multiplied by sqrt(C), rounded to the compute dtype */
     bool interleaved;      /* rotated pairs are neighbouring channels */
     bool wide_norms;       /* norms of q and k are over the channels of all heads */
+    bool head_norms;       /* each head of q and k has a LayerNorm of its own, without bias */
     bool per_head;         /* qkv is stored (heads, 3, head_dim) */
     bool own_feed_norm;    /* a parallel feed-forward has a norm of its own */
     const char *head;      /* the map to logits; NULL: lm_head */

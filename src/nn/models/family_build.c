@@ -130,6 +130,36 @@ static void choose_rope(const place *at, tess_attention_params *p)
     p->q_rope = c->rope.query_beta > 0 ? TESS_ROPE_QUERY : p->k_rope;
 }
 
+/* Adds norms of q and k: one of all heads, or one of each head, whose parameters follow each other. */
+static void add_head_norms(const place *at, tess_attention_params *p)
+{
+    const tess_family_shape *s = at->shape;
+    const tess_family_cuts cut = at->cut;
+    tess_model *model = at->model;
+    const int64_t D = model->config.head_size;
+    if (!model->config.parts.qk_norm || !s->head_norms) {
+        p->q_norm = add_norm(at, model->config.parts.qk_norm ? s->q_norm : NULL, s->wide_norms ? cut.q.size : D);
+        p->k_norm = add_norm(at, model->config.parts.qk_norm ? s->k_norm : NULL, s->wide_norms ? cut.kv.size : D);
+        return;
+    }
+    if (model->part.tp_degree > 1 && model->built == TESS_OK)
+        model->built = TESS_FAIL(TESS_E_UNSUPPORTED,
+                                 "ranks cannot share a layer with a norm for each head (qk_layernorm): set "
+                                 "parallelism.tensor_parallel_degree=1, and use data parallelism or a pipeline");
+    p->q_norm = p->k_norm = (tess_norm){-1, -1};
+    p->n_head_norms = (cut.q.size + cut.kv.size) / D;
+    for (int64_t i = 0; i < p->n_head_norms; i++) {
+        const int64_t head = i - cut.q.size / D;
+        const int index =
+            tess_model_add_param(model, at->unit, TESS_INIT_ONE, 0, D, 0, "%s.%s.%d.weight", block_of(at)->name,
+                                 head < 0 ? s->q_norm : s->k_norm, (int)(head < 0 ? i : head));
+        if (i == 0)
+            p->q_norm.weight = index;
+        if (head == 0)
+            p->k_norm.weight = index;
+    }
+}
+
 static void add_attention(const place *at)
 {
     const tess_family_shape *s = at->shape;
@@ -172,8 +202,7 @@ static void add_attention(const place *at)
         tess_family_cut_param(at->model, at->unit, p->sinks, 0, heads);
     }
     p->wide_norms = s->wide_norms;
-    p->q_norm = add_norm(at, c->parts.qk_norm ? s->q_norm : NULL, s->wide_norms ? at->cut.q.size : c->head_size);
-    p->k_norm = add_norm(at, c->parts.qk_norm ? s->k_norm : NULL, s->wide_norms ? at->cut.kv.size : c->head_size);
+    add_head_norms(at, p);
     const tess_cut out = {c->n_heads * p->latent.value, 0};
     p->o = add_linear(at, s->o, s->latent != NULL ? out : at->cut.q, at->cut.stream, at->out_std, c->parts.o_bias);
     p->end = (tess_branch_end){add_norm(at, s->attention_end, c->hidden_size), factor_of(c->factors.residual)};
