@@ -21,6 +21,13 @@ cat >oss.json <<JSON
  "num_local_experts": 5, "num_experts_per_tok": 2, "swiglu_limit": 0.5, "initializer_range": 0.2,
  "rope_parameters": {"rope_type": "default", "rope_theta": 1000}}
 JSON
+cat >latents.json <<JSON
+{"model_type": "deepseek_v3", "vocab_size": 301, "hidden_size": 42, "intermediate_size": 29, "num_hidden_layers": 3,
+ "num_attention_heads": 5, "num_key_value_heads": 5, "kv_lora_rank": 19, "q_lora_rank": 23, "qk_nope_head_dim": 6,
+ "qk_rope_head_dim": 4, "v_head_dim": 7, "max_position_embeddings": 64, "n_routed_experts": 6, "n_group": 2,
+ "topk_group": 1, "num_experts_per_tok": 2, "moe_intermediate_size": 13, "first_k_dense_replace": 1,
+ "initializer_range": 0.2}
+JSON
 make_config run.yaml
 same="the same bits: this layout gives what one rank gives"
 one=training.threads=1 tp=parallelism.tensor_parallel_degree pp=parallelism.pipeline_parallel_degree
@@ -39,7 +46,8 @@ verify 4 $tp=2 $pp=2 parallelism.pipeline_parallel_schedule=zb_h1
 verify 2 $pp=2 parallelism.pipeline_parallel_schedule=zb_h1 activation_checkpoint.mode=selective \
     activation_checkpoint.recompute=feed_forward
 verify 3 model.config=qwen.json $pp=3
-verify 4 model.config=qwen.json $tp=2 $float32
+verify 4 model.config=latents.json $tp=2 $ep=2 $float32
+verify 3 model.config=latents.json $tp=3
 verify 4 model.config=oss.json $tp=2 $pp=2 parallelism.pipeline_parallel_schedule=zb_h1
 verify 2 optimizer.name=muon
 # Ranks divide the experts: neighbours in the batch, tensor-parallel ranks, and both.

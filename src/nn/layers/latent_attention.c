@@ -7,7 +7,10 @@
  * N, R: channels of a head of q and k without and with positions. V: channels of a head of v. D = N + R >= V. Kernels
  * of attention take heads of one size, so v and the output have D channels inside, of which the last D - V are 0. That
  * costs (2 D) / (D + V) of the operations, and D / V of the bytes of v and the output: 1.2 and 1.5 with D = 192 and
- * V = 128. A cache holds k and v. It grows by 2 H D elements for each token; latents would take L + R. */
+ * V = 128. A cache holds k and v. It grows by 2 H D elements for each token; latents would take L + R.
+ *
+ * Ranks that share the layer divide the heads: the outputs of Wq (or Wqb) and Wkvb, and the inputs of o. All of them
+ * compute both latents, the shared key and the gradients of these. */
 #include "nn/layers/layers.h"
 #include "nn/layers/transformer_layer.h"
 
@@ -118,11 +121,14 @@ tess_status tess_latent_narrow(const tess_layer_call *c, const void *from, void 
 static tess_status map_backward(const tess_layer_call *c, const tess_linear *map, const tess_norm *norm, const void *x,
                                 const float *rstd, void *normed, const void *dout, void *dnormed, void *dx, bool inputs)
 {
+    tess_layer_call whole = *c; /* a latent has all rows on every rank, as the stream may have not */
+    whole.rows = (tess_cut){c->T, 0};
+    whole.split.by_rows = false;
     if (tess_linear_reads_input(c, map))
         TESS_TRY(norm_latent(c, norm, map->n_in, x, NULL, normed));
     TESS_TRY(tess_linear_backward_params(c, map, normed, dout));
     if (inputs)
-        TESS_TRY(tess_linear_backward_input(c, map, dout, dnormed));
+        TESS_TRY(tess_linear_backward_inputs(&whole, &(tess_linear_grad){map, dout}, 1, c->fusing, dnormed));
     return tess_norm_sums(c, false,
                           &(tess_norm_grad_args){.h = x,
                                                  .w = c->w[norm->weight],
@@ -135,6 +141,23 @@ static tess_status map_backward(const tess_layer_call *c, const tess_linear *map
                                                  .dtype = c->dtype});
 }
 
+/* dshared (T, R) = the sum over all heads of their last channels of dk. */
+static tess_status sum_rotary(const tess_layer_call *c, const tess_attention_tensors *t)
+{
+    const tess_attention_params *p = c->own;
+    const int64_t D = p->head_size, R = p->rotary, H = p->q.out.size / D;
+    tess_sum_heads_args args = {
+        .x = tess_at(c, t->dk, D - R), .stride = D, .y = t->dshared, .T = c->T, .H = H, .C = R, .dtype = c->dtype};
+    if (tess_is_split(c, p->q.out)) {
+        void *mine = c->split.operands, *all = tess_at(c, mine, c->T * p->n_heads * R);
+        TESS_TRY(join(c, (tess_join_heads_args){.a = args.x, .a_stride = D, .A = R, .y = mine, .D = R}));
+        TESS_TRY(tess_split_gather(c, (tess_cut){H * R, R}, tess_dtype_size(c->dtype), mine, all, H * R));
+        args.x = all;
+        args.stride = R;
+    }
+    return c->kernels->sum_heads(c->stream, &args);
+}
+
 /* The gradients of attention's q, k and v become those of q before its rotation, of Wkvb's output and of `shared`. */
 tess_status tess_latent_heads_backward(const tess_layer_call *c, const tess_attention_tensors *t)
 {
@@ -144,13 +167,7 @@ tess_status tess_latent_heads_backward(const tess_layer_call *c, const tess_atte
     TESS_TRY(
         join(c, (tess_join_heads_args){
                     .a = t->dk, .a_stride = D, .A = N, .b = t->dv, .b_stride = D, .B = V, .y = t->dkv, .D = N + V}));
-    TESS_TRY(c->kernels->sum_heads(c->stream, &(tess_sum_heads_args){.x = tess_at(c, t->dk, N),
-                                                                     .stride = D,
-                                                                     .y = t->dshared,
-                                                                     .T = c->T,
-                                                                     .H = p->n_heads,
-                                                                     .C = p->rotary,
-                                                                     .dtype = c->dtype}));
+    TESS_TRY(sum_rotary(c, t));
     return rotate_shared(c, t->dshared, true);
 }
 
@@ -158,10 +175,10 @@ tess_status tess_latent_backward(const tess_layer_call *c, const void *y, const 
                                  void *dy)
 {
     const tess_attention_params *p = c->own;
-    const tess_linear_grad grads[] = {has_query_latent(p) ? (tess_linear_grad){&p->latent.q_a, t->dq_latent}
-                                                          : (tess_linear_grad){&p->q, t->dq},
-                                      {&p->latent.kv_a, t->dlatent},
-                                      {&p->latent.shared, t->dshared}};
+    tess_linear_grad grads[] = {has_query_latent(p) ? (tess_linear_grad){&p->latent.q_a, t->dq_latent}
+                                                    : (tess_linear_grad){&p->q, t->dq},
+                                {&p->latent.kv_a, t->dlatent},
+                                {&p->latent.shared, t->dshared}};
     TESS_TRY(map_backward(c, &p->latent.kv_b, &p->latent.norm, t->latent, t->latent_rstd, t->normed, t->dkv, t->dnormed,
                           t->dlatent, inputs));
     if (has_query_latent(p))
@@ -169,5 +186,14 @@ tess_status tess_latent_backward(const tess_layer_call *c, const void *y, const 
                               t->dq_normed, t->dq_latent, inputs));
     for (int i = 0; i < 3; i++)
         TESS_TRY(tess_linear_backward_params(c, grads[i].linear, y, grads[i].dy));
-    return dy == NULL ? TESS_OK : tess_linear_backward_inputs(c, grads, 3, c->fusing, dy);
+    if (dy == NULL)
+        return TESS_OK;
+    if (!has_query_latent(p)) /* ranks divide the first of the three */
+        return tess_linear_backward_inputs(c, grads, 3, c->fusing, dy);
+    tess_layer_call own = *c;
+    int64_t begin;
+    own.T = tess_own_rows(c, &begin);
+    for (int i = 0; i < 3; i++)
+        grads[i].dy = tess_at(c, grads[i].dy, begin * tess_linear_row(grads[i].linear));
+    return tess_linear_backward_inputs(&own, grads, 3, c->fusing, dy);
 }

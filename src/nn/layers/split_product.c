@@ -46,10 +46,14 @@ static bool stores_depth_first(const split_term *t)
 static tess_status gather_operand(const tess_layer_call *c, const split_share *s, const split_term *t, int64_t width)
 {
     tess_cut depth = contracted(t);
-    return tess_meet(
-        c, "operand", tess_dtype_size(c->dtype),
-        (tess_matrix_box){{c->T, 0}, depth, t->x, t->forward ? t->linear->n_in : tess_linear_row(t->linear)},
-        (tess_matrix_box){s->rows, {depth.size, 0}, t->operand, width});
+    const int64_t ld = t->forward ? t->linear->n_in : tess_linear_row(t->linear);
+    const int64_t element = (int64_t)tess_dtype_size(c->dtype);
+    int64_t begin, n;
+    tess_own_range(c, s->rows, &begin, &n);
+    if (depth.unit == 0) /* every rank has all of it */
+        return tess_layer_copy_rows(c, element, n, depth.size, tess_at(c, t->x, begin * ld), ld, t->operand, width);
+    return tess_meet(c, "operand", (size_t)element, (tess_matrix_box){{c->T, 0}, depth, t->x, ld},
+                     (tess_matrix_box){s->rows, {depth.size, 0}, t->operand, width});
 }
 
 /* Finds the weight for this rank's outputs with all of the contracted index: gathers it, or makes a view if every

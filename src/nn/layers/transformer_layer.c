@@ -437,9 +437,12 @@ static void attention_room(const void *own, tess_part_room *room)
     const tess_attention_params *p = own;
     const int64_t q = p->q.out.size, kv = p->k.out.size;
     room->width = larger(room->width, (p->n_heads + 2 * p->n_kv_heads) * p->head_size);
-    if (tess_has_latents(p)) /* all of y's maps together, and the widest map of a latent */
-        room->width = larger(room->width,
-                             larger(q + p->latent.q_a.n_out + p->latent.kv_a.n_out + p->rotary, p->latent.kv_b.n_out));
+    if (tess_has_latents(p)) { /* all of y's maps together, and the widest map of a latent */
+        const int64_t maps = q + p->latent.q_a.n_out + p->latent.kv_a.n_out + p->rotary, wide = p->latent.kv_b.out.size;
+        room->width = larger(room->width, larger(maps, p->latent.kv_b.n_out));
+        room->shared = larger(room->shared, larger(maps, wide));
+        room->operands = larger(room->operands, larger(larger(q, wide), 2 * q / p->head_size * p->rotary));
+    }
     room->shared = larger(room->shared, q + 2 * kv);
     room->operands = larger(room->operands, tess_norms_heads(p) ? 3 * q : 0);
     room->operands = larger(room->operands, tess_shares_key_heads(p) ? 4 * (q + kv) + q / p->head_size : 0);

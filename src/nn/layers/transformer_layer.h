@@ -59,23 +59,23 @@ typedef struct tess_attention_tensors {
     void *dq_normed, *dq_latent, *dnormed, *dlatent, *dshared, *dkv;
 } tess_attention_tensors;
 
+/* Whether the layer has latents. */
+static inline bool tess_has_latents(const tess_attention_params *p)
+{
+    return p->latent.plain > 0;
+}
+
 /* Whether query heads that share a key head may be on different ranks, because more ranks share the layer than it
  * has key heads. */
 static inline bool tess_shares_key_heads(const tess_attention_params *p)
 {
-    return p->q.out.unit == p->head_size && p->q.out.size > p->k.out.size;
+    return !tess_has_latents(p) && p->q.out.unit == p->head_size && p->q.out.size > p->k.out.size;
 }
 
 /* Elements of a row of keys in a cache: those of the heads that this rank attends with. */
 static inline int64_t tess_cached_row(const tess_attention_params *p)
 {
     return tess_shares_key_heads(p) ? p->k.out.size : p->n_kv_heads * p->head_size;
-}
-
-/* Whether the layer has latents. */
-static inline bool tess_has_latents(const tess_attention_params *p)
-{
-    return p->latent.plain > 0;
 }
 
 /* Whether the layer has norms of q and k. */

@@ -91,19 +91,16 @@ static void add_qkv(const place *at, tess_attention_params *p)
     p->v = add_linear(at, s->v, cut.stream, cut.kv, at->std, bias);
 }
 
-/* Adds q, k and v that follow from latents. kv_a and the shared key are views of one matrix. */
+/* Adds q, k and v that follow from latents. kv_a and the shared key are views of one matrix. Ranks that share the layer
+ * divide its heads, and each has all maps to latents. */
 static void add_latents(const place *at, tess_attention_params *p)
 {
     const tess_family_latent *names = at->shape->latent;
     const tess_model_config *c = &at->model->config;
     const int64_t H = c->n_heads, V = c->parts.latent.value, L = c->parts.latent.kv, R = c->parts.latent.rotary;
-    const tess_cut stream = at->cut.stream, rank = {c->parts.latent.q, 0}, heads = {H * c->head_size, 0};
+    const tess_cut stream = at->cut.stream, rank = {c->parts.latent.q, 0}, heads = at->cut.q;
     const bool bias = c->parts.qkv_bias;
     tess_latent_params *l = &p->latent;
-    if (at->model->part.tp_degree > 1 && at->model->built == TESS_OK)
-        at->model->built = TESS_FAIL(TESS_E_UNSUPPORTED,
-                                     "ranks cannot share a layer with latents (kv_lora_rank): set "
-                                     "parallelism.tensor_parallel_degree=1, and use data parallelism or a pipeline");
     l->plain = c->parts.latent.plain;
     l->value = V;
     p->interleaved = c->parts.latent.interleaved;
@@ -117,7 +114,8 @@ static void add_latents(const place *at, tess_attention_params *p)
     l->kv_a = part_of(at, &fused, 0, (tess_cut){L, 0});
     l->shared = part_of(at, &fused, L, (tess_cut){R, 0});
     l->norm = add_norm(at, names->norm, L);
-    l->kv_b = add_linear(at, names->kv_b, (tess_cut){L, 0}, (tess_cut){H * (l->plain + V), 0}, at->std, false);
+    l->kv_b =
+        add_linear(at, names->kv_b, (tess_cut){L, 0}, (tess_cut){H * (l->plain + V), l->plain + V}, at->std, false);
 }
 
 static void choose_rope(const place *at, tess_attention_params *p)
@@ -203,7 +201,7 @@ static void add_attention(const place *at)
     }
     p->wide_norms = s->wide_norms;
     add_head_norms(at, p);
-    const tess_cut out = {c->n_heads * p->latent.value, 0};
+    const tess_cut out = {c->n_heads * p->latent.value, p->latent.value};
     p->o = add_linear(at, s->o, s->latent != NULL ? out : at->cut.q, at->cut.stream, at->out_std, c->parts.o_bias);
     p->end = (tess_branch_end){add_norm(at, s->attention_end, c->hidden_size), factor_of(c->factors.residual)};
 }
