@@ -29,6 +29,7 @@ class Ours:
     def __init__(self, args, model, layout):
         ranks, threads = (int(n) for n in layout.split("x"))
         self.name = f"{ranks} x {threads}"
+        self.busy = args.busy
         self.seconds = []
         self.report = None
         self.command = [args.tessera, "bench", "step", "--quick", "--json", "--model", model, "--batch",
@@ -42,7 +43,7 @@ class Ours:
             sys.exit(f"{' '.join(self.command)}: {done.stderr.strip()}")
         self.report = json.loads(done.stdout)
         row = self.report["tables"][0]["rows"][0]
-        self.seconds.append(row["time"] / 1e3)
+        self.seconds.append(row["cpu" if self.busy else "time"] / 1e3)
         return self.seconds[-1]
 
     def loss(self):
@@ -54,6 +55,7 @@ class Theirs:
 
     def __init__(self, args, model, variant):
         self.name = variant
+        self.measure = "cpu" if args.busy else "seconds"
         self.seconds = []
         self.first_loss = None
         self.process = None
@@ -61,7 +63,8 @@ class Theirs:
         self.command = [sys.executable, os.path.join(HERE, "torch_step.py"), "--serve", "--variant", variant, "--model",
                         model, "--batch", str(args.batch), "--micro", str(args.torch_micro), "--seq", str(args.seq),
                         "--precision", args.precision, "--recompute", args.recompute, "--warm-up", str(args.warm_up),
-                        "--device", args.device] + (["--experts", experts] if experts else [])
+                        "--device", args.device]
+        self.command += (["--experts", experts] if experts else []) + (["--threads", "1"] if args.busy else [])
 
     def line(self):
         line = self.process.stdout.readline()
@@ -83,7 +86,7 @@ class Theirs:
     def step(self):
         self.process.stdin.write("go\n")
         self.process.stdin.flush()
-        self.seconds.append(json.loads(self.line())["seconds"])
+        self.seconds.append(json.loads(self.line())[self.measure])
         return self.seconds[-1]
 
     def stop(self):
@@ -176,12 +179,13 @@ def parse():
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--warm-up", type=int, default=2, help="steps of theirs before the first turn")
     parser.add_argument("--restart", action="store_true", help="start theirs anew for every turn")
+    parser.add_argument("--busy", action="store_true", help="one thread each, and processor time, for a busy machine")
     parser.add_argument("--check", action="store_true", help="give both the same weights and compare the first losses")
     parser.add_argument("--json", metavar="FILE", help="write the result there")
     args = parser.parse_args()
     on_gpu = args.device == "cuda"
-    args.ours = args.ours or ("1x1" if on_gpu else f"{cores}x1,1x{cores}")
-    args.variants = args.variants or ("compiled" if on_gpu else "eager,compiled,fsdp2,fsdp2-compiled")
+    args.ours = args.ours or ("1x1" if on_gpu or args.busy else f"{cores}x1,1x{cores}")
+    args.variants = args.variants or ("compiled" if on_gpu else "eager,compiled" if args.busy else "eager,compiled,fsdp2,fsdp2-compiled")
     return args
 
 

@@ -162,8 +162,9 @@ class Trainer:
     def timed_step(self):
         if self.sharded:
             dist.barrier()
-        begin = time.perf_counter()
+        begin, cpu = time.perf_counter(), time.process_time()
         loss = self.step()
+        self.cpu = time.process_time() - cpu
         return time.perf_counter() - begin, loss
 
 
@@ -181,7 +182,7 @@ def serve(trainer):
             return
         seconds, loss = trainer.timed_step()
         if trainer.rank == 0:
-            print(json.dumps({"seconds": seconds, "loss": loss}), flush=True)
+            print(json.dumps({"seconds": seconds, "cpu": trainer.cpu, "loss": loss}), flush=True)
 
 
 def report(args, trainer, seconds, losses):

@@ -65,7 +65,7 @@ typedef struct tess_gemm_term {
  * the separate rows: gemm with `accumulate` for every further term, convert, act_forward, glu_forward, act_backward,
  * glu_backward. With a `leaf` all terms have the same k, and leaf i is one sum from 0 over its part of each term, in
  * order. */
-enum { TESS_GEMM_TERMS = 2, TESS_FUSED_ROWS = 256, TESS_GROUP_SLACK = 2048 };
+enum { TESS_GEMM_TERMS = 2, TESS_FUSED_ROWS = 256 };
 typedef struct tess_gemm_fused {
     /* `accumulate` is false. There is no bias if there are further terms. With `then`, A is not transposed, ldc = n,
      * and there is no leaf. */
@@ -93,8 +93,7 @@ typedef struct tess_gemm_grouped {
     const tess_gemm_fused *products; /* descriptors; their `work` is ignored. `accumulate` as in `gemm` */
     int64_t n_products;
     tess_dtype ab_dtype; /* every product has it */
-    /* tess_gemm_fused_work bytes of one product that has all rows together (m) and the largest n, and
-     * TESS_GROUP_SLACK bytes, aligned to 64 */
+    /* tess_gemm_fused_work bytes of one product that has all rows together (m) and the largest n, aligned to 64 */
     void *work;
 } tess_gemm_grouped;
 

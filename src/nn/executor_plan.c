@@ -498,8 +498,7 @@ static void plan_common(tess_executor *e, cursor *at)
         const int64_t rows = room.grouped > 0 ? T * room.grouped : T;
         e->fusing = take(at,
                          larger(tess_gemm_fused_work(rows, C, true, TESS_THEN_NOTHING, dtype),
-                                tess_gemm_fused_work(rows, room.activated, false, TESS_THEN_ACT_BACKWARD, dtype)) +
-                             (room.grouped > 0 ? TESS_GROUP_SLACK : 0),
+                                tess_gemm_fused_work(rows, room.activated, false, TESS_THEN_ACT_BACKWARD, dtype)),
                          1);
     }
     if (e->model->part.tp_degree > 1)

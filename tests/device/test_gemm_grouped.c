@@ -223,8 +223,7 @@ static void problem_make(problem *p, kind kind, const group_case *of, tess_dtype
     }
     p->work = array_make(
         (int64_t)tess_gemm_fused_work(p->all_rows, n, has_terms(kind),
-                                      kind == GRADIENT_OF_ACT ? TESS_THEN_ACT_BACKWARD : TESS_THEN_NOTHING, dtype) +
-            TESS_GROUP_SLACK,
+                                      kind == GRADIENT_OF_ACT ? TESS_THEN_ACT_BACKWARD : TESS_THEN_NOTHING, dtype),
         TESS_U8);
     if (is_activated(kind))
         set_subnormal_rows(p, rows);

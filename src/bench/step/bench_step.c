@@ -77,13 +77,14 @@ static tess_status speed(const tess_bench_options *options, const step_plan *pla
     double median = tess_bench_median(r->step_s, plan->n_steps), rate = (double)r->n_tokens / median;
     name_row(options, plan, r, name, sizeof(name));
     TESS_TRY(tess_bench_report_table(
-        report, "step: medians; first: exec to its end",
-        "<time[ms], >tokens[1/s], >rate[TFLOP/s], >MFU[%], <best[ms], <first[s], <memory[MiB]"));
+        report, "step: medians; cpu: processor time of a thread; first: exec to its end",
+        "<time[ms], >tokens[1/s], >rate[TFLOP/s], >MFU[%], <best[ms], <cpu[ms], <first[s], <memory[MiB]"));
     const double values[] = {median * 1e3,
                              rate,
                              rate * r->flops_per_token * 1e-12,
                              100 * rate * r->flops_per_token / r->peak_flops,
                              tess_bench_min(r->step_s, plan->n_steps) * 1e3,
+                             tess_bench_median(r->cpu_s, plan->n_steps) * 1e3,
                              r->first_step_s,
                              bytes / 0x1p20};
     return tess_bench_report_row(report, name, values);

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "base/os/machine.h"
 #include "base/os/os.h"
 #include "bench/measuring_ranks.h"
 #include "bench/step/step_models.h"
@@ -75,6 +76,7 @@ static tess_status run_step(tess_engine *e, token_source *tokens, int i, const s
 {
     tess_engine_report report;
     tess_batch_source source = tess_engine_source(e, tokens, plan->shape.n > 0 ? next_documents : next_tokens);
+    const double cpu_s = tess_os_thread_cpu_s();
     TESS_TRY(tess_engine_step(e, &source, &report));
     if (i == 0) {
         result->first_step_s = tess_os_now_s() - plan->begin_s;
@@ -87,6 +89,7 @@ static tess_status run_step(tess_engine *e, token_source *tokens, int i, const s
     if (i < plan->n_warm_up)
         return TESS_OK;
     result->step_s[i - plan->n_warm_up] = report.times.total_s;
+    result->cpu_s[i - plan->n_warm_up] = tess_os_thread_cpu_s() - cpu_s;
     for (int phase = 0; phase < TESS_PHASE_COUNT; phase++)
         result->mean.phase_s[phase] += report.times.phase_s[phase];
     result->mean.hidden_s += report.times.hidden_s;

@@ -26,6 +26,7 @@ typedef struct step_result {
     double first_step_s;                /* time from the start of the command to the end of the first step */
     double first_loss, first_grad_norm, last_loss, last_grad_norm;
     double step_s[STEP_RUN_MOST]; /* (n_steps) */
+    double cpu_s[STEP_RUN_MOST];  /* (n_steps) processor time of the first thread of rank 0 */
     tess_step_times mean;         /* mean over timed steps and ranks; bytes are those of all ranks together */
     /* peak of all ranks together, and bytes of rank 0 */
     int64_t peak_bytes[TESS_POOL_COUNT], rank0_bytes[TESS_POOL_COUNT];

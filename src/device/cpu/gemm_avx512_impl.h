@@ -46,21 +46,69 @@ static inline void pack_straight(const void *x, tess_dtype dtype, int64_t ld, in
     }
 }
 
+static inline __m512i load_quarter(const char *x, int64_t ld, int64_t last, int64_t r)
+{
+    return _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(const void *)(x + (r < last ? r : last) * ld)));
+}
+
+/* Inserts 16 bytes of row r of x, of which `last` is the last one. */
+#define INSERT_QUARTER(y, r, at) _mm512_inserti32x4(y, _mm512_castsi512_si128(load_quarter(x, ld, last, r)), at)
+
+/* Turns 16 bytes of each of 16 rows, `ld` bytes apart, to vectors with a packed element of every row. Rows after the
+ * last one repeat it. Two neighbouring k of bf16 are transposed as one element, and then widened to two unless they
+ * form a packed element. Returns the number of vectors. */
+static inline __attribute__((always_inline)) int quarter(const char *x, int64_t ld, int64_t last, tess_dtype dtype,
+                                                         __m512 *to)
+{
+    __m512i y[4], z[4];
+    for (int r = 0; r < 4; r++) {
+        y[r] = INSERT_QUARTER(load_quarter(x, ld, last, r), r + 4, 1);
+        y[r] = INSERT_QUARTER(y[r], r + 8, 2);
+        y[r] = INSERT_QUARTER(y[r], r + 12, 3);
+    }
+    for (int r = 0; r < 4; r += 2) {
+        z[r] = _mm512_unpacklo_epi32(y[r], y[r + 1]);
+        z[r + 1] = _mm512_unpackhi_epi32(y[r], y[r + 1]);
+    }
+    for (int r = 0; r < 2; r++) {
+        y[2 * r] = _mm512_unpacklo_epi64(z[r], z[r + 2]);
+        y[2 * r + 1] = _mm512_unpackhi_epi64(z[r], z[r + 2]);
+    }
+    if (dtype == TESS_F32 || K_STEP > 1) {
+        for (int r = 0; r < 4; r++)
+            to[r] = _mm512_castsi512_ps(y[r]);
+        return 4;
+    }
+    for (int r = 0; r < 4; r++) {
+        to[2 * r] = _mm512_castsi512_ps(_mm512_slli_epi32(y[r], 16));
+        to[2 * r + 1] = _mm512_castsi512_ps(_mm512_and_si512(y[r], _mm512_set1_epi32((int)0xffff0000u)));
+    }
+    return 8;
+}
+
 /* Packs to (packed k, width) a matrix stored as (n, k), from element (begin, k_begin) on. */
 static inline void pack_turned(const void *x, tess_dtype dtype, int64_t ld, int64_t begin, int64_t n, int64_t width,
                                int64_t k_begin, int64_t k, uint32_t *panel)
 {
+    const int64_t size = (int64_t)tess_dtype_size(dtype), whole = k / (16 / size) * (16 / size);
     for (int64_t c = 0; c < width; c += 16) {
-        __mmask16 to = first(width - c);
+        const __mmask16 to = first(width - c);
         uint32_t *at = panel + c;
-        for (int64_t p = 0; p < k; p += 16 * K_STEP) {
-            __m512i block[16];
-            for (int r = 0; r < 16; r++)
-                block[r] = c + r < n ? load_packed(x, (begin + c + r) * ld + k_begin + p, k - p, dtype)
-                                     : _mm512_setzero_si512();
-            transpose_16x16_avx512(block);
-            for (int r = 0; r < 16 && p + r * K_STEP < k; r++, at += width)
-                _mm512_mask_storeu_epi32(at, to, block[r]);
+        const int64_t row = c < n ? c : n - 1;
+        const char *quarters = (const char *)x + ((begin + row) * ld + k_begin) * size;
+        for (int64_t p = 0; p < whole; p += 16 / size, quarters += 16) {
+            __m512 lanes[8];
+            const int n_lanes = quarter(quarters, ld * size, n - 1 - row, dtype, lanes);
+            for (int r = 0; r < n_lanes; r++, at += width)
+                _mm512_mask_storeu_ps(at, to, lanes[r]);
+        }
+        for (int64_t p = whole; p < k; p += K_STEP, at += width) {
+            uint32_t lanes[16];
+            for (int64_t r = 0; r < 16; r++)
+                lanes[r] = (uint32_t)_mm_cvtsi128_si32(
+                    _mm512_castsi512_si128(load_packed(x, (begin + (c + r < n ? c + r : n - 1)) * ld + k_begin + p,
+                                                       k - p < K_STEP ? k - p : K_STEP, dtype)));
+            _mm512_mask_storeu_epi32(at, to, _mm512_loadu_si512(lanes));
         }
     }
 }
@@ -181,6 +229,7 @@ static const gemm_engine engine = {
     .pack_b = pack_b,
     .multiply = multiply,
     .finish = finish,
+    .follow = tess_avx512_follow,
 };
 
 /* The functions that gemm_few_rows_vec.h requires from its includer. */
@@ -216,35 +265,9 @@ static inline void few_lanes_store(float *to, few_lanes x)
     _mm512_storeu_ps(to, x);
 }
 
-/* Transposes two neighbouring k of bf16 as one element. Afterwards widens them to two, unless they form a packed
- * element. */
 static inline __attribute__((always_inline)) int few_quarter(const char *x, int64_t ld, tess_dtype dtype, few_lanes *to)
 {
-    __m512i y[4], z[4];
-    for (int r = 0; r < 4; r++) {
-        y[r] = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(const void *)(x + r * ld)));
-        y[r] = _mm512_inserti32x4(y[r], _mm_loadu_si128((const __m128i *)(const void *)(x + (r + 4) * ld)), 1);
-        y[r] = _mm512_inserti32x4(y[r], _mm_loadu_si128((const __m128i *)(const void *)(x + (r + 8) * ld)), 2);
-        y[r] = _mm512_inserti32x4(y[r], _mm_loadu_si128((const __m128i *)(const void *)(x + (r + 12) * ld)), 3);
-    }
-    for (int r = 0; r < 4; r += 2) {
-        z[r] = _mm512_unpacklo_epi32(y[r], y[r + 1]);
-        z[r + 1] = _mm512_unpackhi_epi32(y[r], y[r + 1]);
-    }
-    for (int r = 0; r < 2; r++) {
-        y[2 * r] = _mm512_unpacklo_epi64(z[r], z[r + 2]);
-        y[2 * r + 1] = _mm512_unpackhi_epi64(z[r], z[r + 2]);
-    }
-    if (dtype == TESS_F32 || K_STEP > 1) {
-        for (int r = 0; r < 4; r++)
-            to[r] = _mm512_castsi512_ps(y[r]);
-        return 4;
-    }
-    for (int r = 0; r < 4; r++) {
-        to[2 * r] = _mm512_castsi512_ps(_mm512_slli_epi32(y[r], 16));
-        to[2 * r + 1] = _mm512_castsi512_ps(_mm512_and_si512(y[r], _mm512_set1_epi32((int)0xffff0000u)));
-    }
-    return 8;
+    return quarter(x, ld, 15, dtype, to);
 }
 
 static inline void few_transpose(const void *x, int64_t i, int64_t ld, tess_dtype dtype, float *to, int64_t width,

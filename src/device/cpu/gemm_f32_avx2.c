@@ -194,6 +194,7 @@ static const gemm_engine engine = {
     .pack_b = pack_b,
     .multiply = multiply,
     .finish = finish,
+    .follow = tess_avx2_follow,
 };
 
 static inline vec few_packed(const void *x, int64_t i, int64_t left, tess_dtype dtype)

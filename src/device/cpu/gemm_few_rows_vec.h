@@ -454,7 +454,7 @@ static void multiply_straight(const few_rows_share *s, int64_t begin, int64_t en
                 multiply_strip(s, &b, p, k, s->sums + j);
             }
         }
-        finish_plain(g, 0, block, g->m, columns, s->sums, straight_row(f));
+        finish(g, 0, block, g->m, columns, s->sums, straight_row(f));
     }
 }
 
@@ -495,7 +495,7 @@ static void finish_turned(const few_rows_share *s, int64_t j, int64_t n, int64_t
             turn_square(square);
             for (int64_t r = 0; r < LANES; r++)
                 v_store(turned + r * LANES, square[r], LANES);
-            finish_plain(s->f->g, i, j + c, min64(LANES, s->f->g->m - i), min64(LANES, n - c), turned, LANES);
+            finish(s->f->g, i, j + c, min64(LANES, s->f->g->m - i), min64(LANES, n - c), turned, LANES);
         }
 }
 
@@ -612,10 +612,9 @@ static bool takes_part(const tess_gemm_fused *f)
     return f->g.leaf == 0 && tess_gemm_vector_takes(f);
 }
 
-/* What follows the product reads it from C, or in the backward pass from y. */
 static bool takes_few_rows_of_part(const tess_gemm_fused *f)
 {
-    return takes_few_rows(&f->g) && f->n_terms == 0 && (f->then != TESS_THEN_ACT_BACKWARD || f->y != NULL);
+    return takes_few_rows(&f->g) && f->n_terms == 0;
 }
 
 static size_t part_bytes(const tess_gemm_fused *f)
@@ -639,7 +638,8 @@ static void multiply_part(const tess_gemm_fused *f, void *work)
         part.g.c = f->y;
     plan_few_rows(&p);
     multiply_few_rows(&p, 0, divide_up(f->g.n, few_rows_piece(&p)), 0);
-    finish_stored(&part);
+    if (f->then != TESS_THEN_NOTHING)
+        engine.follow(f, 0, 0, f->g.m, f->g.n);
 }
 
 static tess_status gemm_grouped(tess_stream *s, const tess_gemm_grouped *x)

@@ -49,9 +49,14 @@ typedef struct gemm_tile {
     int64_t next_pair, next_step;
 } gemm_tile;
 
+/* Computes the activation, or its gradients, that follows these rows and columns of a product, which are in C or, in
+ * the backward pass, in y (glu_vec.c). */
+typedef void gemm_follow(const tess_gemm_fused *f, int64_t i, int64_t j, int64_t rows, int64_t columns);
+gemm_follow tess_avx2_follow, tess_avx512_follow;
+
 /* The functions and sizes of an instruction set. A panel of A is (packed k, tile_rows), a panel of B is (packed k,
- * tile_columns). Their elements have 4 bytes: a float, or k_step bf16 of neighbouring k. Rows, columns and k beyond the
- * matrix are zero. */
+ * tile_columns). Their elements have 4 bytes: a float, or k_step bf16 of neighbouring k. k beyond the matrix are zero;
+ * rows and columns beyond it are ignored. */
 typedef struct gemm_engine {
     int64_t tile_rows, tile_columns;
     int64_t k_step;  /* number of k in a packed element */
@@ -67,10 +72,10 @@ typedef struct gemm_engine {
     void (*pack_a)(const tess_gemm *g, int64_t i, int64_t rows, int64_t k_begin, int64_t k, void *panel);
     void (*pack_b)(const tess_gemm *g, int64_t j, int64_t columns, int64_t k_begin, int64_t k, void *panel);
     void (*multiply)(const gemm_tile *tile);
-    /* Writes a tile of sums (rows `ld` apart; for float C it may be C itself) plus bias to C, and computes what follows
-     * the product. */
-    void (*finish)(const tess_gemm_fused *f, int64_t i, int64_t j, int64_t rows, int64_t columns, const float *sum,
+    /* Writes a tile of sums (rows `ld` apart; for float C it may be C itself) plus bias to C. */
+    void (*finish)(const tess_gemm *g, int64_t i, int64_t j, int64_t rows, int64_t columns, const float *sum,
                    int64_t ld);
+    gemm_follow *follow;
 } gemm_engine;
 
 /* How a table computes a product, or a part of one, on one thread. */
@@ -91,7 +96,7 @@ tess_status tess_gemm_in_parts(tess_stream *s, const tess_gemm_grouped *x, const
 tess_status tess_gemm_vector(tess_stream *s, const tess_gemm *g, const gemm_engine *engine);
 /* Computes the products that tess_gemm_vector_takes in one pass, and others with the kernels of the stream's table. */
 tess_status tess_gemm_fused_vector(tess_stream *s, const tess_gemm_fused *f, const gemm_engine *engine);
-/* Whether all terms have as many k as the first. */
+/* Whether all terms have as many k as the first, and gradients of an activation are given a y. */
 bool tess_gemm_vector_takes(const tess_gemm_fused *f);
 /* Computes a product without leaves on this thread, with work space of the bytes that the first returns. */
 size_t tess_gemm_vector_part_bytes(const tess_gemm_fused *f, const gemm_engine *engine);

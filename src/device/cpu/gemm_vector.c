@@ -37,7 +37,7 @@ enum {
 
 typedef struct vector_plan {
     const tess_gemm_fused *f;
-    const tess_gemm *g; /* the product of f */
+    const tess_gemm *g; /* the first of the terms */
     const gemm_engine *e;
     int64_t row_parts, column_parts;
     int64_t part_rows, part_columns;
@@ -289,35 +289,14 @@ static const void **list_lines(line_walk *x, int64_t n, const void **list, const
     return list;
 }
 
-static bool ends_sums(const vector_plan *p, const vector_block *b)
-{
-    return b->k + b->depth == p->depth;
-}
-
-/* Lists the lines of this tile in a matrix like C, which what follows the product reads or writes. */
-static const void **list_tile(const vector_plan *p, const vector_block *b, const void *x, int64_t i, int64_t j,
-                              const void **list)
-{
-    const size_t size = tess_dtype_size(p->g->c_dtype);
-    const int64_t rows = min64(p->e->tile_rows, b->rows - i), columns = min64(p->e->tile_columns, b->columns - j);
-    line_walk lines = lines_of(x, size, p->g->ldc, b->i + i, rows, b->j + j, columns);
-    return x != NULL ? list_lines(&lines, rows * lines.row_lines, list, b->ahead_end) : list;
-}
-
-/* Lists the addresses to prefetch during the tile at (i, j) of the block: what follows it, the sums of the next one, at
- * (next_i, next_j), and `n` lines of what is packed next. Addresses of earlier tiles, which are in the cache, follow
- * them. */
-static void list_ahead(const vector_plan *p, const vector_block *b, int64_t i, int64_t j, int64_t next_i,
-                       int64_t next_j, line_walk *packed_next, int64_t n)
+/* Lists the addresses to prefetch during a tile: the sums of the next one, at (i, j) of the block, and `n` lines of
+ * what is packed next. Addresses of earlier tiles, which are in the cache, follow them. */
+static void list_ahead(const vector_plan *p, const vector_block *b, int64_t i, int64_t j, line_walk *packed_next,
+                       int64_t n)
 {
     const void **rest = b->ahead;
-    if (p->f->then != TESS_THEN_NOTHING && ends_sums(p, b)) {
-        rest = list_tile(p, b, p->f->gate, i, j, rest);
-        rest = list_tile(p, b, p->f->then == TESS_THEN_ACT ? p->g->c : p->f->up, i, j, rest);
-        rest = list_tile(p, b, p->f->y, i, j, rest);
-    }
     for (uint64_t levels = b->levels; levels != 0; levels &= levels - 1)
-        rest = list_sums(p, b, __builtin_ctzll(levels), next_i, next_j, rest);
+        rest = list_sums(p, b, __builtin_ctzll(levels), i, j, rest);
     list_lines(packed_next, n, rest, b->ahead_end);
 }
 
@@ -368,8 +347,8 @@ static void multiply_tile(const vector_plan *p, const vector_block *b, int64_t i
             before[tile.n_before++] = sums_at(p, b, __builtin_ctzll(levels), i, j);
         e->multiply(&tile);
     }
-    if (ends_sums(p, b) && (p->g->bias != NULL || !p->sums_in_c || p->f->then != TESS_THEN_NOTHING))
-        e->finish(p->f, b->i + i, b->j + j, tile.rows, tile.columns, tile.c, tile.ldc);
+    if (b->k + b->depth == p->depth && (p->g->bias != NULL || !p->sums_in_c))
+        e->finish(p->g, b->i + i, b->j + j, tile.rows, tile.columns, tile.c, tile.ldc);
 }
 
 /* Moves (i, j) to the next tile in the group of rows [begin, end) and the chunk. */
@@ -407,10 +386,12 @@ static void multiply_group(const vector_plan *p, const vector_block *b, int64_t 
                           .rows = min64(e->tile_rows, end - i),
                           .columns = min64(e->tile_columns, chunk_end - j)};
         move_on(p, b, begin, end, &next_i, &next_j);
-        list_ahead(p, b, i, j, next_i, next_j, &packed_next, lines_per_tile);
+        list_ahead(p, b, next_i, next_j, &packed_next, lines_per_tile);
         prefetch_run(p, b, &packed_next, number++, &tile);
         multiply_tile(p, b, i, j, tile);
     }
+    if (p->f->then != TESS_THEN_NOTHING && b->k + b->depth == p->depth)
+        e->follow(p->f, b->i + begin, b->j + b->chunk, end - begin, b->chunk_columns);
 }
 
 /* The block's rows and columns for all k. */
@@ -503,10 +484,13 @@ static size_t whole_lines(int64_t elements, size_t size)
 /* The K that is walked. */
 static void plan_depth(vector_plan *p, const tess_gemm_fused *f)
 {
-    int64_t k = p->g->k, leaf = p->g->leaf > 0 ? min64(p->g->leaf, k) : k;
+    int64_t k = f->g.k, leaf = f->g.leaf > 0 ? min64(f->g.leaf, k) : k;
+    p->g = p->terms;
     p->n_terms = 1 + f->n_terms;
     for (int i = 0; i < p->n_terms; i++) {
-        p->terms[i] = *p->g;
+        p->terms[i] = f->g;
+        if (f->then == TESS_THEN_ACT_BACKWARD)
+            p->terms[i].c = f->y;
         if (i > 0) {
             p->terms[i].a = f->terms[i - 1].a;
             p->terms[i].lda = f->terms[i - 1].lda;
@@ -549,7 +533,7 @@ static void plan_blocks(vector_plan *p)
     int64_t most_columns = (int64_t)(e->b_block_bytes / sizeof(float)) / depth;
     p->k_block = depth * e->k_step;
     p->n_ahead = divide_up(depth, GEMM_AHEAD_STEP);
-    p->sums_in_c = g->c_dtype == TESS_F32 && p->n_leaves == 1 && p->f->then != TESS_THEN_ACT_BACKWARD;
+    p->sums_in_c = g->c_dtype == TESS_F32 && p->n_leaves == 1;
     p->row_block = p->sums_in_c ? p->part_rows : equal_blocks(p->part_rows, ROW_BLOCK, e->tile_rows);
     if (p->few_rows)
         p->group_rows = p->row_block;
@@ -578,7 +562,7 @@ static void plan_blocks(vector_plan *p)
 /* Plans a part for each thread of the stream, or one if the product is small or s is NULL. Returns their number. */
 static int64_t plan(vector_plan *p, const tess_gemm_fused *f, const gemm_engine *e, tess_stream *s)
 {
-    *p = (vector_plan){.f = f, .g = &f->g, .e = e};
+    *p = (vector_plan){.f = f, .e = e};
     plan_depth(p, f);
     bool parallel = s != NULL && 2.0 * (double)f->g.m * (double)f->g.n * (double)p->depth > e->parallel_flops;
     int64_t n_parts = parallel ? tess_threads_count(s->threads) : 1;
@@ -592,7 +576,7 @@ bool tess_gemm_vector_takes(const tess_gemm_fused *f)
     for (int i = 0; i < f->n_terms; i++)
         if (f->terms[i].k != f->g.k)
             return false;
-    return true;
+    return f->then != TESS_THEN_ACT_BACKWARD || f->y != NULL;
 }
 
 size_t tess_gemm_vector_part_bytes(const tess_gemm_fused *f, const gemm_engine *e)

@@ -1,12 +1,13 @@
-/* Gated and plain activations. A plain activation is computed as one long row. */
+/* Gated and plain activations, also those that follow a product. A plain activation is computed as one long row. */
+#include "device/cpu/gemm_impl.h"
 #include "device/cpu/vec_rows.h"
 #include "device/vmath.h"
 #include "device/activation.h"
 
-/* The arguments of the four rows. */
+/* The arguments of the four rows. The results may lie where their operands do. */
 typedef struct glu {
     const void *gate, *up, *dy; /* up is NULL for a plain activation, dy is NULL in the forward pass */
-    void *y, *dgate, *dup;
+    void *y, *dgate, *dup;      /* y may be NULL in the backward pass */
     int64_t stride, dstride, F;
     tess_activation act;
     tess_dtype dtype;
@@ -49,8 +50,11 @@ TESS_INLINE void glu_backward_part(const void *context, int64_t i, int64_t n)
         pair up = p_get(r->glu->up, r->in + i, n, r->dtype);
         p_put(r->glu->dup, r->out + i, p_mul(d, activated), n, r->dtype);
         d = p_mul(d, up);
+        activated = p_mul(activated, up);
     }
     p_put(r->glu->dgate, r->out + i, p_mul(d, slope), n, r->dtype);
+    if (r->glu->y != NULL)
+        p_put(r->glu->y, r->contiguous + i, activated, n, r->dtype);
 }
 
 TESS_INLINE void glu_part(const glu *a, int64_t t, int64_t begin, int64_t end, tess_activation act, tess_dtype dtype)
@@ -123,6 +127,29 @@ tess_status VEC_NAME(act_backward)(tess_stream *s, const tess_act_grad_args *c)
     glu a = {.gate = c->x, .dy = c->dy, .dgate = c->dx, .act = c->act, .dtype = c->dtype};
     tess_threads_run(s->threads, act_loop, &a, c->n, tess_loop_grain(0));
     return TESS_OK;
+}
+
+/* ---- What follows a product ---- */
+void VEC_NAME(follow)(const tess_gemm_fused *f, int64_t i, int64_t j, int64_t rows, int64_t columns)
+{
+    const bool backward = f->then == TESS_THEN_ACT_BACKWARD;
+    void *x = backward ? f->up : f->g.c;
+    glu a = {.gate = x,
+             .dgate = x,
+             .y = f->y,
+             .stride = f->g.ldc,
+             .dstride = f->g.ldc,
+             .F = f->g.ldc,
+             .act = f->act,
+             .dtype = f->g.c_dtype};
+    if (f->gate != NULL) {
+        a.gate = a.dgate = f->gate;
+        a.up = a.dup = x;
+    }
+    if (backward)
+        a.dy = f->y;
+    for (int64_t t = i; t < i + rows; t++)
+        glu_span(&a, t, j, j + columns);
 }
 
 /* ---- Pairs of gate and up, next to each other ---- */
