@@ -19,7 +19,7 @@ JSON
 settings="training.threads=1 model.save_dtype=float32 training.steps=4 validation.interval=3 training.local_batch_size=3
     training.global_batch_size=15 training.seq_len=61"
 cp=parallelism.context_parallel_degree tp=parallelism.tensor_parallel_degree pp=parallelism.pipeline_parallel_degree
-leaves=training.context_leaves balancer=parallelism.context_parallel_load_balancer strategy=parallelism.shard_strategy
+leaves=training.context_leaves gather=parallelism.context_parallel_method=gather balancer=parallelism.context_parallel_load_balancer strategy=parallelism.shard_strategy
 half="training.mixed_precision_param=bfloat16" single="training.mixed_precision_param=float32"
 llama="model.config=llama.json $half $leaves=4" qwen3="model.config=qwen3.json $half $leaves=4"
 gpt2="model.config=gpt2.json $single $leaves=8" apart="model.config=llama.json $half $leaves=4 $balancer=contiguous"
@@ -43,11 +43,18 @@ same "cp 2, tp 2, pp 2" llama 8 $llama $cp=2 $tp=2 $pp=2 parallelism.pipeline_pa
 same "cp 2, tp 3, the stream whole, recompute" llama 6 $llama $cp=2 $tp=3 parallelism.enable_sequence_parallel=false \
     activation_checkpoint.mode=full
 same "cp 2 from the left, headtail" llama 2 $llama $cp=2 $balancer=headtail
+same "gather, cp 2" llama 2 $llama $cp=2 $gather
+same "gather, cp 2, tp 3, 6 ranks, recompute" llama 6 $llama $cp=2 $tp=3 $gather activation_checkpoint.mode=full
+same "gather, contiguous, cp 4" apart 4 $apart $cp=4 $gather
+same "gather, windows and a tied table, cp 2, tp 2, 2 threads" qwen3 4 $qwen3 $cp=2 $tp=2 $gather training.threads=2
+same "gather, gpt2, cp 2, several pieces for each run" gpt2 2 $gpt2 $cp=2 $gather
 same "contiguous, cp 4, more ranks than key heads" apart 4 $apart $cp=4
 same "windows and a tied table, cp 2, 4 ranks" qwen3 4 $qwen3 $cp=2
 same "windows and a tied table, cp 2, tp 2" qwen3 4 $qwen3 $cp=2 $tp=2
 same "gpt2, cp 4, 8 ranks, zero1" gpt2 8 $gpt2 $cp=4 $strategy=zero1
 same "gpt2, cp 2, pieces without tokens" gpt2 2 $gpt2 $cp=2
+pools out | awk '$2 > $3 { off = 1 } END { exit off || NR == 0 }' && pass "no pool takes more than foretold" ||
+    fail "more than foretold: $(pools out)"
 TESSERA_DEVICE=far TESSERA_FAR_DELAYS=3:100 same "far, cp 2" llama 2 $llama $cp=2
 expect "cp in every layout" 0 "the same bits: " "$tessera" verify run.yaml --steps 1 $settings $llama -n 4 --layouts cp=2,cp=4
 grep -q "^cp            2: \([0-9]*\) of \1$" output && pass "cp has a line" || fail "no line: $(tail -n 8 output)"

@@ -112,7 +112,7 @@ static void no_orders_are_refused(void)
         {{"0-5x"}, "'0-5x' is no rank"},
         {{"0", "tp"}, "'tp' is no rank"},
         {{""}, "'' is no rank"},
-        {{"tp-cp-pp"}, "'cp' is no axis: write an order such as tp-dp-pp"},
+        {{"tp-xp-pp"}, "'xp' is no axis: write an order such as tp-dp-pp"},
         {{"tp-tp"}, "axis 'tp' is named twice"},
         {{"dp-dp_shard"}, "axis 'dp_shard' is named twice"},
         {{"tp-dp"}, "'tp-dp' leaves out the axis pp of 3 ranks: add it"},

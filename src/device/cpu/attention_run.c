@@ -204,7 +204,8 @@ static void run_together(tess_stream *stream, backward_run *run)
 {
     const attention_unit *u = &run->unit;
     const wanted_pieces w = run->wanted = wanted_of(u, run->steps);
-    if (w.n_blocks == 0 && w.n_reps * w.n_tiles == 0)
+    const bool sinks = run->delta != NULL && w.n_reps > 0; /* packing writes delta */
+    if (w.n_blocks == 0 && w.n_reps * w.n_tiles == 0 && !sinks)
         return;
     run_phase(stream, run, PHASE_PACK, 0, u->n_blocks + u->n_rep * u->n_tiles);
     run_phase(stream, run, PHASE_KEYS, w.first_block, w.n_blocks);

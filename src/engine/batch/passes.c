@@ -12,11 +12,9 @@ tess_status tess_passes_cut(const tess_passes *passes, const tess_batch *batch)
     const int32_t *bounds = batch->cu_seqlens;
     const int n = passes->n;
     int64_t at = 0;
-    if (n == 1)
-        return TESS_OK;
     for (int p = 0; p < n; p++) {
         int64_t begin = at;
-        while (at < batch->n_seqs && bounds[at + 1] - bounds[begin] <= passes->max_tokens)
+        while (at < batch->n_seqs && (n == 1 || bounds[at + 1] - bounds[begin] <= passes->max_tokens))
             at++;
         passes->ends[p] = at;
     }

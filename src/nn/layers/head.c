@@ -29,12 +29,14 @@ static const tess_linear *head_of(const tess_layer_call *c)
     return &p->head;
 }
 
-/* The call, restricted to one chunk of rows from `begin` on. */
+/* The call, restricted to one chunk of rows of one leaf from `begin` on. */
 static tess_layer_call chunk_of(const tess_layer_call *c, int64_t begin)
 {
     tess_layer_call part = *c;
-    int64_t chunk = tess_head_chunk(head_of(c)->n_out);
-    part.T = c->T - begin < chunk ? c->T - begin : chunk;
+    const int64_t chunk = tess_head_chunk(head_of(c)->n_out), tokens = c->T / c->n_leaves;
+    const int64_t left = tokens > 0 ? tokens - begin % tokens : 0;
+    part.T = left < chunk ? left : chunk;
+    part.n_leaves = 1;
     return part;
 }
 
@@ -243,18 +245,15 @@ static tess_status train_leaf(const tess_layer_call *c, const tess_token_loss *l
                               const tess_linear *head, int leaf, void *y, float *dweight, bool want_dy, float *logprob)
 {
     const int64_t tokens = c->T / c->n_leaves, first = leaf * tokens, row = tess_head_row(head->n_out);
-    tess_layer_call until = *c;
     int64_t begin = first;
-    until.T = first + tokens;
-    until.n_leaves = 1;
     do { /* once even without tokens: the gradient buffer must be written */
-        tess_layer_call part = chunk_of(&until, begin);
+        tess_layer_call part = chunk_of(c, begin);
         void *rows = tess_at(c, y, begin * head->in.size);
         TESS_TRY(project(&part, work, rows, rows_of(&part), work->logits, row));
         TESS_TRY(train_rows(&part, loss, work, begin, head->out_stride, logprob));
         TESS_TRY(backward_rows(&part, head, work->logits, rows, dweight, begin > first, want_dy));
         begin += part.T;
-    } while (begin < until.T);
+    } while (begin < first + tokens);
     return TESS_OK;
 }
 
