@@ -34,8 +34,8 @@
            "training.context_leaves is twice as many or more")                                                         \
     /* tess_context_method */                                                                                          \
     OPTION(CHOICE, parallelism, context_parallel_method, CALLS, "ulysses", "gather|ulysses",                           \
-           "what attention of ranks that divide tokens divides; ulysses: its heads; gather: its queries, which also "  \
-           "works well with fewer key heads than ranks, but takes more operations")                                    \
+           "attention of ranks that divide tokens; ulysses: each has some key heads; gather: each has its own "        \
+           "queries, which takes more operations, but suits fewer key heads than ranks")                               \
     /* tess_balancer */                                                                                                \
     OPTION(CHOICE_ALSO, parallelism, context_parallel_load_balancer, LAYOUT_AND_BITS, "zigzag", "zigzag|contiguous",   \
            "headtail|", "order of the leaves, and so the tokens of each rank; zigzag: from both ends of the rows")     \

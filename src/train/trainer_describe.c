@@ -90,6 +90,33 @@ static void describe_tensor(const tess_trainer *t)
                           n_tp, all);
 }
 
+static void describe_context(const tess_trainer *t)
+{
+    const tess_config *c = &t->config;
+    const tess_context *context = &t->engine->pieces.context;
+    const int n = context->points.degree;
+    const int64_t heads = t->model_config.n_kv_heads / c->parallelism.tensor_parallel_degree,
+                  tokens = c->training.local_batch_size * c->training.seq_len,
+                  rest = tess_context_tokens(context, tokens) * n - tokens;
+    if (context->n_leaves <= 1)
+        return;
+    if (n > 1)
+        tess_trainer_note(t,
+                          "context: %d ranks divide the tokens of each micro-batch; each has %d of %d leaves, and %s",
+                          n, context->n_leaves / n, context->n_leaves,
+                          context->by_heads ? "attends with some key heads" : "attends with its queries");
+    if (n > heads && context->by_heads)
+        tess_trainer_note(t,
+                          "warning: parallelism.context_parallel_method=ulysses: %lld key heads leave some of %d ranks "
+                          "without one; with gather each would attend with its queries",
+                          (long long)heads, n);
+    if (rest > 0)
+        tess_trainer_note(t,
+                          "%lld tokens without targets fill up the leaves of each micro-batch of %lld: a "
+                          "training.seq_len that is a multiple of %d needs none",
+                          (long long)rest, (long long)tokens, TESS_LEAF_UNIT * context->n_leaves);
+}
+
 static void describe_batch(const tess_trainer *t)
 {
     const tess_config *c = &t->config;
@@ -204,6 +231,7 @@ tess_status tess_trainer_describe(const tess_trainer *t)
     if (!t->kind->has_own_batches)
         describe_batch(t);
     describe_tensor(t);
+    describe_context(t);
     return describe_stages(t, tess_coordinates_rounds(&t->engine->at, n_micro));
 }
 
