@@ -41,7 +41,7 @@ static void the_users_choice_comes_first(void)
 {
     setenv("TESSERA_MPI", "lam", 1);
     EXPECT_FAILS(tess_wire_load(TESS_STARTER_OPEN_MPI, &table), TESS_E_INVALID,
-                 "TESSERA_MPI is 'lam', expected openmpi, mpich or the path of a plug-in");
+                 "TESSERA_MPI is 'lam', expected openmpi, mpich, tcp or the path of a plug-in");
     setenv("TESSERA_MPI", "mpich", 1);
     EXPECT_FAILS(tess_wire_load(TESS_STARTER_OPEN_MPI, &table), TESS_E_NOT_FOUND, "libtessera_mpi_mpich.so is missing");
     setenv("TESSERA_MPI", "/no/such/file.so", 1);

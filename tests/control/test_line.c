@@ -4,6 +4,7 @@
 
 #include "base/os/os.h"
 #include "control/launch/mpirun/launch_line.h"
+#include "control/launch/node/node_launch.h"
 #include "support/test.h"
 
 static tess_launch_hosts hosts;
@@ -176,6 +177,27 @@ static void without_an_mpi_the_package_is_named(void)
                  "neither Open MPI's nor MPICH's");
 }
 
+static void the_words_of_a_node_are_read(void)
+{
+    tess_launch_node node = {.n_nodes = 3};
+    EXPECT_OK(tess_node_parse_master("h1:29400", &node));
+    EXPECT_TEXT(node.master, "h1");
+    EXPECT_INT(node.port, 29400);
+    EXPECT_OK(tess_node_parse_master("[fd00::2]:1", &node));
+    EXPECT_TEXT(node.master, "fd00::2");
+    static const char *const bad[] = {"h1", ":29400", "h1:", "h1:0", "h1:65535", "h1:29400x", "[]:1"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        EXPECT_FAILS(tess_node_parse_master(bad[i], &node), TESS_E_INVALID, "write it like h1:29400");
+    EXPECT_OK(tess_node_parse_ranks("4", &node));
+    EXPECT_INT(node.n_ranks[2], 4);
+    EXPECT_OK(tess_node_parse_ranks("3,1,2", &node));
+    EXPECT_INT(node.n_ranks[0] * 100 + node.n_ranks[1] * 10 + node.n_ranks[2], 312);
+    EXPECT_FAILS(tess_node_parse_ranks("3,1", &node), TESS_E_INVALID, "has 2 numbers, but --nnodes is 3");
+    EXPECT_FAILS(tess_node_parse_ranks("3,1,2,1", &node), TESS_E_INVALID, "has more numbers than --nnodes (3)");
+    EXPECT_FAILS(tess_node_parse_ranks("0", &node), TESS_E_INVALID, "like 4 or 3,1");
+    EXPECT_FAILS(tess_node_parse_ranks("", &node), TESS_E_INVALID, "like 4 or 3,1");
+}
+
 static const test_case cases[] = {
     CASE(lists_of_hosts_are_read),
     CASE(bad_entries_are_named),
@@ -187,5 +209,6 @@ static const test_case cases[] = {
     CASE(too_many_words_are_refused),
     CASE(mpirun_is_known_by_where_it_leads),
     CASE(without_an_mpi_the_package_is_named),
+    CASE(the_words_of_a_node_are_read),
 };
 TEST_MAIN(cases)

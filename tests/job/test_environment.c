@@ -139,10 +139,30 @@ static void torchruns_master_is_read(void)
     EXPECT_FAILS(tess_environment_read(&environment), TESS_E_INVALID, "MASTER_ADDR is longer than 127 characters");
 }
 
+static void torchrun_over_hosts_uses_the_port_after_its_own(void)
+{
+    tess_environment environment;
+    set_environment(&(example){.variables = {TORCHRUN(3, 4), "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2", "GROUP_RANK=1",
+                                             "GROUP_WORLD_SIZE=2", "MASTER_ADDR=h1", "MASTER_PORT=29500"}});
+    EXPECT_OK(tess_environment_read(&environment));
+    EXPECT(environment.uses_wire);
+    EXPECT_INT(environment.node, 1);
+    EXPECT_INT(environment.n_nodes, 2);
+    EXPECT_INT(environment.master_port, 29500);
+    setenv("TORCHELASTIC_USE_AGENT_STORE", "True", 1);
+    EXPECT_OK(tess_environment_read(&environment));
+    EXPECT_INT(environment.master_port, 29501);
+    setenv("LOCAL_WORLD_SIZE", "4", 1); /* all on one host: no port is needed */
+    EXPECT_OK(tess_environment_read(&environment));
+    EXPECT(!environment.uses_wire);
+    EXPECT_INT(environment.master_port, 29500);
+}
+
 static const test_case cases[] = {
     CASE(every_starter_is_recognised_and_contradictions_are_named),
     CASE(torchruns_words_are_kept_beside_another_starter),
     CASE(torchruns_master_is_read),
+    CASE(torchrun_over_hosts_uses_the_port_after_its_own),
 };
 
 TEST_MAIN(cases)

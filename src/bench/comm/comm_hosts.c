@@ -43,7 +43,7 @@ static tess_status facts(const tess_runtime *runtime, const tess_bench_options *
     TESS_TRY(tess_bench_report_fact(report, "hosts", "%s", comm_hosts_text(runtime, hosts, sizeof(hosts))));
     TESS_TRY(tess_bench_report_fact(report, "MPI", "%s", comm_mpi_text(mpi, sizeof(mpi))));
     TESS_TRY(tess_bench_report_fact(report, "paths", "shared memory inside a host%s",
-                                    several ? ", messages of MPI between hosts" : ""));
+                                    several ? ", messages of MPI or TCP between hosts" : ""));
     if (options->comm.link_gbit > 0)
         TESS_TRY(tess_bench_report_fact(report, "link", "%g Gbit/s as stated", options->comm.link_gbit));
     if (options->comm.iperf_gbit > 0)
