@@ -1,5 +1,5 @@
-# under_mpi.sh openmpi|mpich|hosts TESSERA PROGRAM PROJECT [FILTER]: runs a test program with its ranks started by MPI; on hosts
-# that is two network namespaces, which share the ranks. 77: something is missing here.
+# under_mpi.sh openmpi|mpich|hosts|tcp TESSERA PROGRAM PROJECT [FILTER]: runs a test program with its ranks started by MPI; on
+# hosts that is two network namespaces, which share the ranks. With tcp there is no MPI. 77: something is missing here.
 how=$1 tessera=$2 program=$3 project=$4
 
 skip() { echo "SKIPPED: $*"; exit 77; }
@@ -21,6 +21,7 @@ mpich)
     need mpich mpich
     export TESS_TEST_MPI="mpirun.mpich -n %d"
     ;;
+tcp) export TESS_TEST_MPI="bash $project/tests/support/over_tcp.sh %d" ;;
 hosts)
     need openmpi openmpi-bin
     export TESS_HOSTS_PREFIX=t$$ TESS_HOSTS_OWNER=$$

@@ -151,6 +151,8 @@ static void copy_early(tcp_early *early, wire_request *request)
         if (early->head.bytes > 0 && request->data != NULL)
             memcpy(request->data, early->data, early->head.bytes);
         tcp_request_done(request);
+    } else if (request->abandoned) {
+        recycle(request);
     }
     free(early);
 }
