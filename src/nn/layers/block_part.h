@@ -61,7 +61,7 @@ enum {
     TESS_DIM_C,    /* channels */
     TESS_DIM_MEAN, /* 1 if the block's norms have means */
     TESS_OWN_DIMS,
-    TESS_N_DIMS = 24
+    TESS_N_DIMS = 32
 };
 
 /* Uses of a tensor, from which its place in memory follows. */
