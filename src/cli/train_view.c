@@ -43,14 +43,16 @@ static void prepare(const cli_train_view *view)
     cli_status_clear();
 }
 
-/* Adds a step to the curve. When the curve is full, merges pairs of points. */
+/* Adds a step to the curve, unless its value is not finite. When the curve is full, merges pairs of points. */
 static void add_point(cli_train_view *view, const tess_step_report *r)
 {
     const double value = r->curve != NULL ? r->curve_value : r->loss;
     view->curve = r->curve != NULL ? r->curve : "loss";
+    view->last_step = r->step;
+    if (!isfinite(value))
+        return;
     if (view->n_points == 0 && view->n_in_point == 0)
         view->first_step = r->step;
-    view->last_step = r->step;
     double *point = &view->values[view->n_points];
     *point = view->n_in_point == 0 ? value : *point + value;
     if (++view->n_in_point < view->per_point)
@@ -149,7 +151,7 @@ static void draw_curve(const cli_train_view *view)
         low = fmin(low, view->values[i]);
         high = fmax(high, view->values[i]);
     }
-    if (!(high > low))
+    if (!(high > low) || !isfinite(high - low))
         return;
     static const uint8_t dots[4][2] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
     for (int x = 0; x < 2 * WIDTH; x++) {
@@ -182,7 +184,7 @@ static void end(void *self, tess_status status, const tess_train_result *result)
         return;
     draw_curve(view);
     format_duration(tess_os_now_s() - view->begin_s, time, sizeof(time));
-    if (result->interrupted && view->n_points == 0 && view->n_in_point == 0) {
+    if (result->interrupted && view->last_step == 0) {
         printf("\nended before another step was done%s\n",
                view->saves && view->resumes ? ": nothing is lost, the same command goes on from there" : "");
         return;
@@ -193,7 +195,7 @@ static void end(void *self, tess_status status, const tess_train_result *result)
                view->saves && view->resumes ? "; the same command goes on from there" : "");
         return;
     }
-    bool idle = view->n_points == 0 && view->n_in_point == 0 && result->last.n_tokens == 0;
+    bool idle = view->last_step == 0 && result->last.n_tokens == 0;
     if (idle && result->model_folder[0] != '\0') {
         bool early = result->steps < view->steps;
         printf("\nfinished before: the run is at step %lld, %s=%lld; raise that to train on\n%s\n",

@@ -21,6 +21,8 @@ expect skipped_updates_are_counted 0 "its update is skipped (1 so far)" \
     train 2 numbers.on_nonfinite=skip job.dump_folder=skipped \
     fault.spec="rank=1 step=5 point=gradient kind=nan tensor=$up_proj times=0"
 expect skips_are_in_the_metrics 0 '"step": 5, "loss":' grep '"skipped": true' skipped/metrics.jsonl
+expect losses_of_nan_have_no_point_in_the_curve 0 "12 steps in" \
+    train 2 numbers.on_nonfinite=skip job.dump_folder=nan fault.spec="rank=1 step=9 point=parameter kind=nan tensor=$up_proj"
 
 # A NaN that does not recur: the run goes on with the bits of an undisturbed one.
 expect once_is_not_skipped 0 "the run goes on with the second result" \
