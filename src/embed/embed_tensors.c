@@ -1,9 +1,8 @@
 /* Lists the tensors of a state that a rank holds: the state's own as boxes, and those of an fsdp as shards. */
 #include "embed/embed_tensors.h"
 
-#include <string.h>
-
 #include "base/mem/scoped.h"
+#include "base/text/name_index.h"
 #include "comm/agree.h"
 #include "tessera/fsdp.h"
 
@@ -119,11 +118,17 @@ static tess_status add_shard(const tess_checkpoint_state *state, int index, embe
  * tensors. */
 static tess_status check_names(const embed_tensors *list, int n_own)
 {
-    for (int i = 0; i < n_own; i++)
-        for (int k = i + 1; k < list->n; k++)
-            TESS_CHECK(list->items[k].state != NULL || strcmp(list->items[i].name, list->items[k].name) != 0,
-                       TESS_E_INVALID, "checkpoint: two tensors have the name '%s'", list->items[i].name);
-    return TESS_OK;
+    tess_name_index names = {0};
+    tess_status status = TESS_OK;
+    for (int i = 0, first; i < list->n && n_own > 0 && status == TESS_OK; i++) {
+        if (list->items[i].state != NULL)
+            continue;
+        status = tess_name_index_add(&names, list->mem, list->items[i].name, &first);
+        if (status == TESS_OK && first < n_own && first < names.n - 1)
+            status = TESS_FAIL(TESS_E_INVALID, "checkpoint: two tensors have the name '%s'", list->items[i].name);
+    }
+    tess_name_index_free(&names, list->mem);
+    return status;
 }
 
 static tess_status prepare(const tess_checkpoint_state *state, int n_shards, embed_tensors *list)
