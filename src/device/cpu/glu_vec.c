@@ -129,7 +129,7 @@ tess_status VEC_NAME(act_backward)(tess_stream *s, const tess_act_grad_args *c)
     return TESS_OK;
 }
 
-/* ---- What follows a product ---- */
+/* ---- After a product ---- */
 void VEC_NAME(follow)(const tess_gemm_fused *f, int64_t i, int64_t j, int64_t rows, int64_t columns)
 {
     const bool backward = f->then == TESS_THEN_ACT_BACKWARD;
