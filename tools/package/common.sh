@@ -37,6 +37,9 @@ portable() {
     cmake --build "$build" --parallel "$jobs" --target all tessera-doctor -- --quiet
     rm -rf "$1"
     cmake --install "$build" --prefix "$1" >/dev/null
+    mkdir -p "$1/lib/tessera"
+    ldd "$build/libtessera.so" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' |
+        grep -vE '/lib(c|m|dl|rt|pthread)\.so' | xargs -I{} cp -L {} "$1/lib/tessera/"
     "$project/tools/package/sbom" "$build" "$version" >"$docs/sbom.spdx.json"
     mkdir "$docs/licenses"
     for package in $(sed -n 's/^  *"name": "\(.*-dev\)",$/\1/p' "$docs/sbom.spdx.json"); do
