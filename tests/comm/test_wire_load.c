@@ -35,6 +35,9 @@ static void slurm_uses_the_mpi_that_it_speaks_to(void)
     setenv("PMI_RANK", "1", 1);
     setenv("PMI_SIZE", "2", 1);
     EXPECT_FAILS(tess_wire_load(TESS_STARTER_SLURM, &table), TESS_E_NOT_FOUND, "libtessera_mpi_mpich.so is missing");
+    clearenv();
+    EXPECT_FAILS(tess_wire_load(TESS_STARTER_SLURM, &table), TESS_E_INVALID,
+                 "srun has started this rank without the PMI that an MPI needs: srun --mpi=pmix");
 }
 
 static void the_users_choice_comes_first(void)

@@ -58,6 +58,16 @@ static tess_status refuse_second(const kind *wanted)
                      dladdr(init, &info) != 0 ? info.dli_fname : "MPI_Init is known", wanted->name);
 }
 
+/* An MPI needs PMI to find the other ranks. The message of Open MPI blames how it was built. */
+static tess_status refuse_bare_srun(tess_starter starter)
+{
+    bool has_pmi = tess_variable_value(TESS_VAR_PMI_RANK) != NULL || tess_variable_value(TESS_VAR_PMIX_RANK) != NULL;
+    TESS_CHECK(starter != TESS_STARTER_SLURM || has_pmi, TESS_E_INVALID,
+               "srun has started this rank without the PMI that an MPI needs: srun --mpi=pmix for Open MPI, --mpi=pmi2 "
+               "for MPICH; `srun --mpi=list` says what this Slurm has");
+    return TESS_OK;
+}
+
 /* ---- Loading ---- */
 
 static tess_status read_table(void *library, const char *path, const wire_table **table)
@@ -114,8 +124,10 @@ static tess_status load_kind(const kind *wanted, const wire_table **table)
 tess_status tess_wire_load(tess_starter starter, const wire_table **table)
 {
     const char *wish = tess_variable_value(TESS_VAR_MPI);
-    if (wish == NULL || wish[0] == '\0')
+    if (wish == NULL || wish[0] == '\0') {
+        TESS_TRY(refuse_bare_srun(starter));
         return load_kind(choose(starter), table);
+    }
     for (int i = 0; i < N_KINDS; i++)
         if (strcmp(wish, kinds[i].word) == 0)
             return load_kind(&kinds[i], table);
