@@ -6,7 +6,7 @@ TEST_JOBS ?= $(shell expr 2 '*' $$(nproc)) # most tests wait half of their time
 TEXT = out/kjv.txt
 EMULATED = ^test_(device_(emulated|gemm|attention|norm|glu|rope|reduce|adamw|convert|cross_entropy|embedding|moments|fp8|select)|nn_rows|nn_points|golden_(llama|mistral|qwen2|qwen3|gpt2)$$)
 
-.PHONY: all run rl chat bench tests-built test test-bare test-ranks test-layouts test-far test-emulated test-gpu test-deploy bench-gpu install deb tarball wheels image clean
+.PHONY: all run rl chat bench tests-built test test-bare test-ranks test-layouts test-far test-emulated test-slurm test-gpu test-deploy bench-gpu install deb tarball wheels image clean
 
 all: $(BUILD)/build.ninja
 	@cmake --build $(BUILD) --parallel $(JOBS) --target tessera
@@ -92,6 +92,10 @@ test-emulated:
 	    -DTESS_BENCH_PEERS=OFF >/dev/null
 	@cmake --build $(BUILD)/emulated --parallel $(JOBS)
 	@ctest --test-dir $(BUILD)/emulated -R '$(EMULATED)' --parallel $(JOBS) --output-on-failure --no-label-summary --no-tests=error
+
+# A Slurm of its own on five hosts of this machine: time limit, lost node, preemption. Root; about five minutes.
+test-slurm: all
+	@tests/deploy/test_slurm.sh $(BUILD)/tessera $(CURDIR); code=$$?; [ $$code = 77 ] || exit $$code
 
 # What a GPU computes: every row of the kernel table against the definition, collectives on its memory, and whole runs against the recorded bits, with both
 # dtypes, 1 to 4 ranks on one GPU, and recomputation, with the shards in the GPU's memory, and a run with the host's. Skipped without a GPU.

@@ -22,6 +22,7 @@ static const cli_entry entries[] = {
     {NULL, &ckpt},
     {"run on many processes and hosts", &cli_run},
     {NULL, &cli_launch},
+    {NULL, &cli_slurm},
     {NULL, &cli_mesh},
     {NULL, &cli_pipeline},
     {"understand and debug", &cli_top},
