@@ -92,4 +92,3 @@ has_restarted() {
     [ "$(state_of "$1")" != PENDING ] || on h1 scontrol update JobId="$1" StartTime=now 2>/dev/null
     [ "$(state_of "$1")" = RUNNING ]
 }
-
