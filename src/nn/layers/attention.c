@@ -189,16 +189,17 @@ static tess_status each_norm_backward(const tess_layer_call *c, const tess_atten
     for (int64_t h = 0; h < n; h++) {
         TESS_TRY(copy_head(c, n, h, x, t->head, true));
         TESS_TRY(copy_head(c, n, h, dy, t->dhead, true));
-        TESS_TRY(c->kernels->layernorm_backward(c->stream, &(tess_norm_grad_args){.h = t->head,
-                                                                                  .w = c->w[first + h],
-                                                                                  .mean = stats.mean + h * c->T,
-                                                                                  .rstd = stats.rstd + h * c->T,
-                                                                                  .dy = t->dhead,
-                                                                                  .dx = t->dhead,
-                                                                                  .dw = c->dw[first + h],
-                                                                                  .T = c->T,
-                                                                                  .C = p->head_size,
-                                                                                  .dtype = c->dtype}));
+        TESS_TRY(tess_norm_sums(c, true,
+                                &(tess_norm_grad_args){.h = t->head,
+                                                       .w = c->w[first + h],
+                                                       .mean = stats.mean + h * c->T,
+                                                       .rstd = stats.rstd + h * c->T,
+                                                       .dy = t->dhead,
+                                                       .dx = t->dhead,
+                                                       .dw = c->dw[first + h],
+                                                       .T = c->T,
+                                                       .C = p->head_size,
+                                                       .dtype = c->dtype}));
         TESS_TRY(copy_head(c, n, h, dx, t->dhead, false));
     }
     return TESS_OK;
