@@ -15,7 +15,7 @@ enum { ROWS = 5, MICRO_BATCHES = 4 };
 /* w learns the mean of noise: the loss of a micro-batch is |w - x|^2 / 2. */
 typedef struct learner {
     tess_fsdp *fsdp;
-    tess_unit *unit;
+    tess_unit *unused, *unit;
     int64_t index;      /* the newest batch; -1: none */
     int64_t bad_index;  /* the batch whose gradient has a NaN; -1: none */
     int64_t fail_index; /* the batch that cannot be prepared; -1: none */
@@ -32,12 +32,16 @@ typedef struct learner {
 
 static tess_param_desc params[] = {{.name = "w", .shape = {1, {ROWS}}, .trainable = true},
                                    {.name = "b", .shape = {1, {1}}, .trainable = true}};
-static const tess_program_unit units[] = {{"all", params, 2}};
+static tess_param_desc unused[] = {{.name = "c", .shape = {2, {3, 2}}, .trainable = true},
+                                   {.name = "d", .shape = {1, {4}}, .trainable = true},
+                                   {.name = "e", .shape = {1, {1}}, .trainable = true}};
+/* The second unit has what is found to be bad. */
+static const tess_program_unit units[] = {{"unused", unused, 3}, {"all", params, 2}};
 
 static tess_status fill(void *self, const char *name, const tess_shape *shape, const tess_box *box, float *dst)
 {
-    (void)self, (void)name, (void)shape;
-    for (int64_t i = 0; i < box->size[0]; i++)
+    (void)self, (void)name;
+    for (int64_t i = 0; i < tess_box_count(shape->n_dims, box); i++)
         dst[i] = 1;
     return TESS_OK;
 }
@@ -46,7 +50,8 @@ static tess_status ready(void *self, tess_fsdp *fsdp, tess_unit *const *made)
 {
     learner *l = self;
     l->fsdp = fsdp;
-    l->unit = made[0];
+    l->unused = made[0];
+    l->unit = made[1];
     return TESS_OK;
 }
 
@@ -69,10 +74,17 @@ static tess_status score(learner *l, tess_program_loss *loss)
     return TESS_OK;
 }
 
+static tess_status pass_unused(const learner *l)
+{
+    TESS_TRY(tess_unit_pre_forward(l->unused));
+    return tess_unit_post_forward(l->unused);
+}
+
 static tess_status forward_backward(void *self, tess_program_loss *loss)
 {
     learner *l = self;
     l->n_empty += l->index < 0;
+    TESS_TRY(pass_unused(l));
     TESS_TRY(tess_unit_pre_forward(l->unit));
     TESS_TRY(score(l, loss));
     TESS_TRY(tess_unit_post_forward(l->unit));
@@ -82,12 +94,17 @@ static tess_status forward_backward(void *self, tess_program_loss *loss)
     tess_unit_grad(l->unit, 0)[2] += l->index >= 0 && l->index == l->bad_index ? NAN : 0;
     tess_unit_grad(l->unit, 1)[0] = 0;
     l->index = -1;
-    return tess_unit_post_backward(l->unit);
+    TESS_TRY(tess_unit_post_backward(l->unit));
+    TESS_TRY(tess_unit_pre_backward(l->unused));
+    for (int i = 0; i < 3; i++)
+        memset(tess_unit_grad(l->unused, i), 0, (size_t)tess_unit_count(l->unused, i) * sizeof(float));
+    return tess_unit_post_backward(l->unused);
 }
 
 static tess_status evaluate(void *self, int64_t index, tess_program_loss *loss)
 {
     learner *l = self;
+    TESS_TRY(pass_unused(l));
     TESS_TRY(tess_unit_pre_forward(l->unit));
     if (index >= 0)
         l->scored[index]++;
@@ -135,7 +152,7 @@ static tess_program program_of(learner *l)
     return (tess_program){.self = l,
                           .name = "learner",
                           .units = units,
-                          .n_units = 1,
+                          .n_units = 2,
                           .fill = fill,
                           .ready = ready,
                           .forward_backward = forward_backward,
@@ -176,13 +193,20 @@ static void remove_folder(void)
     tess_error_clear();
 }
 
-static tess_status run(const tess_program *program, const char *setting, tess_loop_result *result)
+static tess_status run_with(const tess_program *program, const char *const *more, int n_more, tess_loop_result *result)
 {
     char folder[512];
     const tess_loop_observer observer = {program->self, see_note, see_step, NULL};
-    const char *settings[] = {folder, "training.steps=3", "optimizer.lr=0.1", setting};
+    const char *settings[8] = {folder, "training.steps=3", "optimizer.lr=0.1"};
     snprintf(folder, sizeof(folder), "job.dump_folder=%s", the_folder());
-    return tess_loop_run(program, NULL, settings, setting != NULL ? 4 : 3, &observer, result);
+    for (int i = 0; i < n_more; i++)
+        settings[3 + i] = more[i];
+    return tess_loop_run(program, NULL, settings, 3 + n_more, &observer, result);
+}
+
+static tess_status run(const tess_program *program, const char *setting, tess_loop_result *result)
+{
+    return run_with(program, &setting, setting != NULL, result);
 }
 
 static void a_program_that_lacks_something_is_refused(void)
@@ -193,7 +217,7 @@ static void a_program_that_lacks_something_is_refused(void)
     EXPECT_FAILS(run(&p, NULL, NULL), TESS_E_INVALID, "fill, ready, forward_backward and batch are needed");
     p = program_of(&l);
     p.micro_batches = 0;
-    EXPECT_FAILS(run(&p, NULL, NULL), TESS_E_INVALID, "1 units and 0 micro-batches");
+    EXPECT_FAILS(run(&p, NULL, NULL), TESS_E_INVALID, "2 units and 0 micro-batches");
     p = program_of(&l);
     p.evaluate = evaluate;
     EXPECT_FAILS(run(&p, NULL, NULL), TESS_E_INVALID, "evaluate and n_evaluations go together");
@@ -206,6 +230,7 @@ static void a_program_that_lacks_something_is_refused(void)
     params[1].narrow = false;
     const tess_program_unit nameless = {"", params, 2};
     p.units = &nameless;
+    p.n_units = 1;
     EXPECT_FAILS(run(&p, NULL, NULL), TESS_E_INVALID, "unit 0 has no name");
     EXPECT_FAILS(tess_loop_run(NULL, NULL, NULL, 0, NULL, NULL), TESS_E_INVALID, "NULL argument");
     EXPECT_FAILS(run(&p, "model.path=x", NULL), TESS_E_INVALID, "unit 0 has no name");
@@ -253,6 +278,17 @@ static void a_gradient_that_is_not_finite_is_named(void)
     remove_folder();
 }
 
+static void a_copy_that_differs_is_named(void)
+{
+    learner l;
+    tess_program p = program_of(&l);
+    const char *settings[] = {"parallelism.shard_strategy=none", "numbers.replica_check_interval=1",
+                              "fault.spec=rank=1 step=2 point=state kind=flip bit=20 tensor=b"};
+    EXPECT_FAILS(run_with(&p, settings, 3, NULL), TESS_E_MISMATCH,
+                 "replicas have diverged: rank 1: weight 'b': other bits than on 2 of 3 ranks");
+    remove_folder();
+}
+
 static void a_step_that_is_not_finite_may_be_skipped(void)
 {
     learner l;
@@ -272,9 +308,9 @@ static void a_checkpoint_of_another_program_is_refused(void)
     tess_program p = program_of(&l);
     EXPECT_OK(run(&p, NULL, NULL));
     tess_param_desc other[] = {params[0], params[1]};
-    const tess_program_unit unit = {"all", other, 2};
+    const tess_program_unit changed[] = {units[0], {"all", other, 2}};
     other[1].shape.dim[0] = 2;
-    p.units = &unit;
+    p.units = changed;
     EXPECT_FAILS(run(&p, NULL, NULL), TESS_E_INVALID, "b");
     remove_folder();
 }
@@ -335,6 +371,7 @@ static const test_case cases[] = {
     CASE(every_held_out_batch_counts_once_and_empty_ones_only_call_hooks, 3, .under_mpi = TEST_NEVER),
     CASE(an_error_of_a_callback_is_that_of_the_run, 1, .under_mpi = TEST_NEVER),
     CASE(a_gradient_that_is_not_finite_is_named, 2, .under_mpi = TEST_NEVER),
+    CASE(a_copy_that_differs_is_named, 3, .under_mpi = TEST_NEVER),
     CASE(a_step_that_is_not_finite_may_be_skipped, 2, .under_mpi = TEST_NEVER),
     CASE(a_checkpoint_of_another_program_is_refused, 1, .under_mpi = TEST_NEVER),
     CASE(a_save_that_fails_on_one_rank_ends_the_run_on_all, 2, .under_mpi = TEST_NEVER),
