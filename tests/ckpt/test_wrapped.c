@@ -225,6 +225,25 @@ static void the_text_model_of_a_model_of_images_has_its_own_names(void)
     }
 }
 
+/* A model of images and text is written as it is, under its own names. A text model alone is not one. */
+static void a_text_model_is_no_model_of_images(void)
+{
+    json_t *text = json_load_file(wrapped("hf/config.json"), 0, NULL);
+    const char *assets = other_config("pictured", "model_type", json_string("llava")),
+               *path = path_in(assets, "config.json");
+    json_t *config = json_load_file(path, 0, NULL);
+    json_object_set_new(config, "text_config", text);
+    json_object_set_new(config, "architectures", json_pack("[s]", "LlavaForConditionalGeneration"));
+    EXPECT_INT(json_dump_file(config, path, 0), 0);
+    json_decref(config);
+    EXPECT_FAILS(to_hf(wrapped("plain.pt"), path_in(test_folder(), "out"), assets), TESS_E_INVALID,
+                 "holds a text model alone, but ");
+    const char *const towers[] = {"language_model.", "vision_tower."};
+    put_places(path_in(test_folder(), "both.safetensors"), towers, 2, 0);
+    EXPECT_OK(to_hf(path_in(test_folder(), "both.safetensors"), path_in(test_folder(), "out2"), assets));
+    EXPECT_CONTAINS(lines, "it describes a model of images and text");
+}
+
 static const test_case cases[] = {
     CASE(the_text_model_of_a_model_of_images_has_its_own_names),
     CASE(a_model_folder_has_the_models_own_names),
@@ -232,6 +251,7 @@ static const test_case cases[] = {
     CASE(moments_belong_to_the_models_names),
     CASE(what_does_not_fit_is_listed),
     CASE(a_model_that_we_do_not_know_is_not_checked),
+    CASE(a_text_model_is_no_model_of_images),
     CASE(two_models_are_told_apart_by_the_user),
 };
 TEST_MAIN(cases)

@@ -13,6 +13,8 @@ enum { MAX_CONFIG = 16 << 20, N_LISTED = 10 };
 static tess_status parse_config(const json_t *json, const char *path, tess_model_config *config)
 {
     TESS_TRY(tess_model_config_parse(json, path, config));
+    if (config->text_part)
+        return TESS_OK;
     char class[TESS_FAMILY_CLASS];
     const char *of = tess_family_architecture(config, class);
     const char *asked = json_string_value(json_array_get(json_object_get(json, "architectures"), 0));
@@ -30,6 +32,9 @@ tess_status rewrite_read_model(rewriting *r)
     TESS_TRY(tess_json_load(path, MAX_CONFIG, &json));
     tess_status status = parse_config(json, path, &config);
     json_decref(json);
+    if (status == TESS_OK && config.text_part)
+        rewrite_report(r, "names and shapes of tensors are not checked: %s: it describes a model of images and text",
+                       path);
     if (status == TESS_OK)
         return tess_model_create(r->mem, &config, &r->model);
     rewrite_report(r, "names and shapes of tensors are not checked: %s", tess_error_message());
@@ -71,9 +76,24 @@ static bool is_known(const tess_model *model, const char *name)
     return tess_model_find_param(model, name) >= 0 || tied_head || tess_export_is_no_weight(name);
 }
 
+/* A model of images and text has other tensors next to those of its text model. */
+static tess_status check_images(const rewriting *r)
+{
+    int i = 0;
+    while (i < r->export->n_tensors && is_known(r->model, r->export->tensors[i].name))
+        i++;
+    TESS_CHECK(i < r->export->n_tensors, TESS_E_INVALID,
+               "%.200s holds a text model alone, but %.200s/config.json describes a model of images and text: name the "
+               "folder of the text model's own config.json with --assets (a run leaves it in 'model')",
+               r->in, r->assets);
+    return TESS_OK;
+}
+
 tess_status rewrite_check_model(const rewriting *r)
 {
     misfits m = {.n = 0};
+    if (tess_model_get_config(r->model)->text_part)
+        return check_images(r);
     for (int i = 0; i < tess_model_n_params(r->model); i++)
         check_param(r, tess_model_param(r->model, i), &m);
     for (int i = 0; i < r->export->n_tensors; i++)

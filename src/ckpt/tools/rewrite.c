@@ -166,7 +166,7 @@ static tess_status rewrite(rewriting *r, const tess_catalog *catalog)
         TESS_TRY(rewrite_find_assets(r));
     if (bare && r->assets[0] != '\0')
         TESS_TRY(rewrite_read_model(r));
-    as.model = r->model;
+    as.model = r->model != NULL && tess_model_get_config(r->model)->text_part ? NULL : r->model;
     TESS_TRY(tess_export_create(catalog, &as, &export));
     r->export = export;
     TESS_TRY(r->model != NULL ? rewrite_check_model(r) : TESS_OK);
