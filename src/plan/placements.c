@@ -34,20 +34,20 @@ static void place_param(const tess_config *config, const tess_stage_plan *plan, 
     p->stage = stage_of(plan, param->unit);
     p->owner = plan->rank;
     p->unit = param->slice.unit;
-    p->expert = param->expert && plan->part.ep_degree > 1 ? plan->part.ep_rank + 1 : 0;
+    p->expert = param->expert && plan->part.ep_degree > 1;
     p->place[TESS_AXIS_TP] = cut_by(p->unit > 0, param->slice.dim);
     p->place[TESS_AXIS_SHARD] = p->place[TESS_AXIS_CP] =
         cut_by(config->parallelism.shard_strategy != TESS_STRATEGY_NONE || narrow, 0);
 }
 
-/* Places the parameters of the ranks at one place of the pipeline that have the same experts. */
-static tess_status place_rank(const tess_config *config, int rank, int expert, tess_param_placements *out)
+/* Places the parameters of the ranks at one place of the pipeline that have the first experts. */
+static tess_status place_rank(const tess_config *config, int rank, tess_param_placements *out)
 {
     const tess_model_config *sizes = tess_model_get_config(out->model);
     tess_stage_plan plan;
     tess_model *part;
     TESS_TRY(tess_stage_plan_create(out->mem, config, sizes, rank, &plan));
-    const tess_coordinates at = tess_coordinates_of(&config->parallelism, expert);
+    const tess_coordinates at = tess_coordinates_of(&config->parallelism, 0);
     tess_stage_part_share(&at, &plan.part);
     out->n_stages = plan.shape.ranks * plan.shape.chunks;
     tess_status status = tess_model_create_part(out->mem, sizes, &plan.part, &part);
@@ -64,6 +64,30 @@ static tess_status place_rank(const tess_config *config, int rank, int expert, t
     return status;
 }
 
+/* Places the other experts of each layer. All ranks that divide a layer's experts have as many of them, one after the
+ * other. */
+static void place_experts(tess_param_placements *out)
+{
+    const int n_ranks = (int)out->parallelism.expert_parallel_degree;
+    for (int begin = 0, end; begin < out->n; begin = end) {
+        const tess_param *first = out->list[begin].param;
+        for (end = begin + 1;
+             end < out->n && out->list[end].param->unit == first->unit && out->list[end].param->expert == first->expert;
+             end++)
+            ;
+        const int each = (end - begin) / n_ranks;
+        for (int i = begin + each; i < end && first->expert; i++) {
+            const tess_param_placement *like = &out->list[i - each];
+            tess_param_placement *p = &out->list[i];
+            const tess_param *param = p->param;
+            *p = *like;
+            p->param = param;
+            p->shape = tess_shape_atleast_1d(&param->shape);
+            p->expert++;
+        }
+    }
+}
+
 tess_status tess_param_placements_create(tess_mem *mem, const tess_config *config, const tess_model_config *sizes,
                                          tess_param_placements *out)
 {
@@ -78,8 +102,9 @@ tess_status tess_param_placements_create(tess_mem *mem, const tess_config *confi
             (tess_param_placement){.param = param, .shape = tess_shape_atleast_1d(&param->shape), .copy = -1};
     }
     for (int rank = 0; rank < out->degree[TESS_AXIS_PP]; rank++)
-        for (int expert = 0; expert == 0 || expert < config->parallelism.expert_parallel_degree; expert++)
-            TESS_TRY(place_rank(config, rank, expert, out));
+        TESS_TRY(place_rank(config, rank, out));
+    if (config->parallelism.expert_parallel_degree > 1)
+        place_experts(out);
     return TESS_OK;
 }
 

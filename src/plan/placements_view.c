@@ -6,12 +6,31 @@
 #include "plan/placements.h"
 #include "tessera/fsdp.h"
 
-enum { NAME_SIZE = TESS_PARAM_NAME_SIZE + 16, PLACE_SIZE = 16 };
+enum { NAME_SIZE = TESS_PARAM_NAME_SIZE + 16, PLACE_SIZE = 32 };
 
-static const char *place_text(const tess_place *place, char text[PLACE_SIZE])
+/* Describes the placement over an axis: "Shard(0)". An expert that one of the ranks that divide experts has is on "ep
+ * 1", the second of them. Only the data ranks with the same experts share it. */
+static const char *place_text(const tess_param_placements *p, const tess_param_placement *placement, int axis,
+                              char text[PLACE_SIZE])
 {
-    snprintf(text, PLACE_SIZE, place->kind == TESS_SHARD ? "Shard(%d)" : "Replicate", place->dim);
+    const tess_place *place = &placement->place[axis];
+    const int neighbours = tess_coordinates_of(&p->parallelism, 0).n_experts / p->degree[TESS_AXIS_TP];
+    const bool divided = placement->expert > 0 && axis != TESS_AXIS_REPLICATE;
+    const bool cut = place->kind == TESS_SHARD && (!divided || p->degree[axis] > neighbours);
+    char where[16] = "";
+    if (divided)
+        snprintf(where, sizeof(where), "ep %d%s", placement->expert - 1, cut ? ", " : "");
+    if (cut)
+        snprintf(text, PLACE_SIZE, "%sShard(%d)", where, place->dim);
+    else
+        snprintf(text, PLACE_SIZE, "%s", divided ? where : "Replicate");
     return text;
+}
+
+/* Returns the width of the column of an axis. */
+static int place_width(const tess_param_placements *p)
+{
+    return p->parallelism.expert_parallel_degree > 1 ? 14 : 12;
 }
 
 /* Returns the shape of the largest part that a rank holds: that of the first rank of the parameter's stage. */
@@ -83,8 +102,8 @@ static tess_status print_param(const tess_param_placements *p, const tess_param_
             snprintf(text, sizeof(text), placement->copy >= 0 ? "%d, copy %d" : "%d", placement->owner,
                      placement->copy);
         else
-            snprintf(text, sizeof(text), "%s", place_text(&placement->place[axis], place));
-        TESS_TRY(tess_buffer_printf(out, "  %-12s", text));
+            snprintf(text, sizeof(text), "%s", place_text(p, placement, axis, place));
+        TESS_TRY(tess_buffer_printf(out, "  %-*s", place_width(p), text));
     }
     return tess_buffer_printf(out, "  %s\n", tess_shape_format(&largest, part, sizeof(part)));
 }
@@ -128,7 +147,7 @@ tess_status tess_param_placements_print(const tess_param_placements *p, tess_buf
     TESS_TRY(tess_buffer_printf(out, "\nparameters: where master weights and moments are (%s)\n%-*s  %-16s",
                                 strategy_text((tess_strategy)p->parallelism.shard_strategy), width, "name", "shape"));
     for (int a = 0; a < n_axes; a++)
-        TESS_TRY(tess_buffer_printf(out, "  %-12s", axes[a].name));
+        TESS_TRY(tess_buffer_printf(out, "  %-*s", place_width(p), axes[a].name));
     TESS_TRY(tess_buffer_printf(out, "  largest part\n"));
     return print_params(p, &width, out);
 }
@@ -154,7 +173,7 @@ json_t *tess_param_placements_json(const tess_param_placements *p)
             const int axis = tess_axis_find(axes[a].name);
             char text[PLACE_SIZE];
             if (axis != TESS_AXIS_PP)
-                json_object_set_new(places, axes[a].name, json_string(place_text(&placement->place[axis], text)));
+                json_object_set_new(places, axes[a].name, json_string(place_text(p, placement, axis, text)));
         }
         json_array_append_new(list, json_pack("{s:s, s:o, s:i, s:o, s:o, s:o}", "name", placement->param->name, "shape",
                                               shape_json(&placement->shape), "pp", placement->owner, "copy",
