@@ -29,14 +29,20 @@ static const tess_form_part form[] = {
     {.list = "sections",
      .text = "\n{name}: {help}\n{*options}  {setting:-34} {help}[ ({choices})]"
              "[{changed:!} {[}default [{default}|empty]{]}]\n{/}"},
-    {.text = "[{model:!}\n{model.path}: {model.family}, {model.parameters:c} parameters in {model.tensors} tensors\n"
-             "  hidden {model.hidden}, feed-forward {model.feed_forward}, {model.layers} layers, {model.heads} heads "
-             "({model.kv_heads} key/value) of {model.head_size}, vocabulary {model.vocabulary}"
-             "[{model.tied:!} (tied head)], {model.positions} positions\n"
-             "  weights {model.weight_bytes:B} in bfloat16; training state (master, gradient, two moments) "
-             "{model.state_bytes:B} over all ranks\n"
-             "{*model.units}  unit {name}\n{*tensors}    {name:-56} {shape:-18} {count:12}\n{/}{/}]"
-             "[{no_memory:!}\nmemory: not of 1 rank (-n RANKS): {no_memory}\n]"},
+    {.text =
+         "[{model:!}\n{model.path}: {model.family}, {model.parameters:c} parameters in {model.tensors} tensors\n"
+         "  hidden {model.hidden}, feed-forward {model.feed_forward}, {model.layers} layers, {model.heads} heads "
+         "({model.kv_heads} key/value) of {model.head_size}, vocabulary {model.vocabulary}"
+         "[{model.tied:!} (tied head)], {model.positions} positions\n"
+         "[{model.experts:!}  {model.experts.number} experts of {model.experts.size} channels in "
+         "{model.experts.layers} "
+         "layer{model.experts.layers:s}, {model.experts.chosen} for each token[, and {model.experts.shared} channels "
+         "of an expert for all]; {model.experts.parameters:c} parameters each, {model.active:c} of all are active "
+         "for a token\n]"
+         "  weights {model.weight_bytes:B} in bfloat16; training state (master, gradient, two moments) "
+         "{model.state_bytes:B} over all ranks\n"
+         "{*model.units}  unit {name}\n{*tensors}    {name:-56} {shape:-18} {count:12}\n{/}{/}]"
+         "[{no_memory:!}\nmemory: not of 1 rank (-n RANKS): {no_memory}\n]"},
     {.text = tess_memory_form},
     {NULL, NULL}};
 
@@ -138,6 +144,25 @@ static json_t *describe_units(const tess_model *model)
     return units;
 }
 
+/* Describes the experts of a model, or returns NULL. An expert has parameters in one layer. */
+static json_t *describe_experts(const tess_model *model)
+{
+    const tess_model_config *c = tess_model_get_config(model);
+    json_int_t n_layers = 0;
+    double count = 0;
+    for (int64_t layer = 0; layer < c->n_layers; layer++)
+        n_layers += tess_model_config_mixes(c, layer);
+    if (n_layers == 0)
+        return NULL;
+    for (int i = 0; i < tess_model_n_params(model); i++)
+        if (tess_model_param(model, i)->idle > 0)
+            count += (double)tess_shape_count(&tess_model_param(model, i)->shape);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:f}", "number", (json_int_t)c->parts.experts.n, "size",
+                     (json_int_t)c->parts.experts.size, "layers", n_layers, "chosen",
+                     (json_int_t)c->parts.experts.top_k, "shared", (json_int_t)c->parts.experts.shared, "parameters",
+                     count / (double)(n_layers * c->parts.experts.n));
+}
+
 /* Adds the model described by the config.json at `path`. `folder`: where its weights are; "": nowhere. `run`: the
  * configuration of the run that trains it; NULL: none. */
 static tess_status describe_model(tess_mem *mem, const char *path, const char *folder, const tess_config *run,
@@ -151,15 +176,16 @@ static tess_status describe_model(tess_mem *mem, const char *path, const char *f
         tess_config_untie_head(run, NULL, &c);
     TESS_TRY(tess_model_create(mem, &c, &model));
     const double total = (double)tess_model_count(model);
-    json_object_set_new(report, "model",
-                        json_pack("{s:o, s:s, s:f, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I, s:f, s:f, s:o}",
-                                  "path", tess_json_text(path), "family", tess_family_name(c.family), "parameters",
-                                  total, "tensors", tess_model_n_params(model), "hidden", (json_int_t)c.hidden_size,
-                                  "feed_forward", (json_int_t)c.intermediate_size, "layers", (json_int_t)c.n_layers,
-                                  "heads", (json_int_t)c.n_heads, "kv_heads", (json_int_t)c.n_kv_heads, "head_size",
-                                  (json_int_t)c.head_size, "vocabulary", (json_int_t)c.vocab_size, "tied", c.tied,
-                                  "positions", (json_int_t)c.max_position, "weight_bytes", 2 * total, "state_bytes",
-                                  16 * total, "units", describe_units(model)));
+    json_object_set_new(
+        report, "model",
+        json_pack("{s:o, s:s, s:f, s:f, s:o*, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I, s:f, s:f, s:o}", "path",
+                  tess_json_text(path), "family", tess_family_name(c.family), "parameters", total, "active",
+                  tess_model_count_active(model), "experts", describe_experts(model), "tensors",
+                  tess_model_n_params(model), "hidden", (json_int_t)c.hidden_size, "feed_forward",
+                  (json_int_t)c.intermediate_size, "layers", (json_int_t)c.n_layers, "heads", (json_int_t)c.n_heads,
+                  "kv_heads", (json_int_t)c.n_kv_heads, "head_size", (json_int_t)c.head_size, "vocabulary",
+                  (json_int_t)c.vocab_size, "tied", c.tied, "positions", (json_int_t)c.max_position, "weight_bytes",
+                  2 * total, "state_bytes", 16 * total, "units", describe_units(model)));
     return TESS_OK;
 }
 

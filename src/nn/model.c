@@ -307,6 +307,14 @@ int64_t tess_model_count(const tess_model *model)
     return count;
 }
 
+double tess_model_count_active(const tess_model *model)
+{
+    double count = 0;
+    for (int i = 0; i < model->n_params; i++)
+        count += (1 - (double)model->params[i].idle) * (double)tess_shape_count(&model->params[i].shape);
+    return count;
+}
+
 /* 6 N + 12 L H D T, as torchtitan counts. Each weight takes 2 operations in forward and 4 in backward (2 if frozen).
  * N counts the weights of matrices that multiply each token: the head is included, the embeddings' look-ups are not.
  * The parts count what else they compute. */

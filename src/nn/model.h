@@ -123,6 +123,8 @@ void tess_model_name_unit(const tess_model *model, int unit, tess_stream *stream
 /* Parameters of a unit are contiguous: [first, first + n). */
 void tess_model_unit_params(const tess_model *model, int unit, int *first, int *n);
 int64_t tess_model_count(const tess_model *model); /* total number of parameter elements */
+double
+tess_model_count_active(const tess_model *model); /* the mean over tokens: without experts that it does not choose */
 /* Floating-point operations to train on one token, in all units and in one unit. Forward and backward together take
  * 6 for each weight of a matrix (4 for a frozen one), plus attention at length seq_len. */
 double tess_model_flops_per_token(const tess_model *model, int64_t seq_len);
@@ -153,7 +155,8 @@ typedef struct tess_hooks {
 
 /* ---- A watch on the numbers ---- */
 /* see: called for each tensor that a unit has computed, in the order of execution. `what` is "output" (embeddings),
- * "attention output", "feed-forward output", "final norm", "log-probabilities" (or "values") or "input gradient".
+ * "attention output", "router probabilities", "weights of experts", "output of expert 5", "feed-forward output", "final
+ * norm", "log-probabilities" (or "values") or "input gradient".
  * `data` is (n_rows, row) of `dtype` in host memory, from the batch's row `first` on, and valid during the call. The
  * callback may change it (drills do). */
 typedef struct tess_watch {
@@ -284,7 +287,7 @@ void tess_executor_destroy(tess_executor **executor);
 void tess_executor_sleep(tess_executor *executor);
 tess_status tess_executor_wake(tess_executor *executor);
 const tess_executor_options *tess_executor_get_options(const tess_executor *executor);
-/* Sets the watch (copied) that sees what training computes; NULL: none. */
+/* Sets the watch (copied) that sees what is computed; NULL: none. */
 void tess_executor_set_watch(tess_executor *executor, const tess_watch *watch);
 /* Returns the bytes that create would take from the activations pool. Allocates nothing. SIZE_MAX: too large to
  * count. */

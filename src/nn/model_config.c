@@ -1,6 +1,7 @@
 #include "nn/model_config.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #include "nn/models/family.h"
 
@@ -109,6 +110,17 @@ int64_t tess_model_config_max_length(const tess_model_config *config)
     if (stretched > (double)max_positions)
         stretched = (double)max_positions;
     return stretched > (double)config->max_position ? (int64_t)stretched : config->max_position;
+}
+
+const char *tess_model_config_longrope(const tess_model_config *config, char *text, size_t size)
+{
+    const long long limit = tess_model_config_max_length(config), original = config->rope.original_max_position;
+    text[0] = '\0';
+    if (config->rope.kind == TESS_ROPE_LONGROPE)
+        snprintf(text, size,
+                 "longrope: %s factors, for a position limit of %lld %s original_max_position_embeddings (%lld)",
+                 limit > original ? "long" : "short", limit, limit > original ? "above" : "within", original);
+    return text;
 }
 
 tess_status tess_model_config_set_max_length(tess_model_config *config, int64_t max_length, const char *key)

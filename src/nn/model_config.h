@@ -101,8 +101,12 @@ typedef struct tess_model_config {
     int n_eos;
     bool eos_stated; /* config.json names the end tokens: they are not the family's default */
     bool text_part;  /* config.json describes a model of images and text; this is its text model */
+    double dropout;  /* the largest one that config.json states; it is never applied */
     tess_lora lora;  /* the run's adapters, not in config.json; unless its rank is 0, all other parameters are frozen */
 } tess_model_config;
+
+/* Says which factors longrope takes, and why. Returns text; "": the model has another kind of positions. */
+const char *tess_model_config_longrope(const tess_model_config *config, char *text, size_t size);
 
 /* Read config.json (keys of transformers v4 and v5). `what` names it in messages. Sizes are bounded, so later
  * products of them do not overflow.

@@ -87,6 +87,19 @@ static tess_status parse_outputs(const json_t *json, const char *what, const tes
     return TESS_OK;
 }
 
+/* Returns the largest probability with which transformers would drop or change values in training. */
+static double find_dropout(const json_t *json)
+{
+    static const char *const keys[] = {"attention_dropout", "hidden_dropout", "resid_pdrop",       "embd_pdrop",
+                                       "attn_pdrop",        "resid_dropout",  "embedding_dropout", "residual_dropout"};
+    double most = 0;
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        const double p = json_number_value(json_object_get(json, keys[i]));
+        most = p > most ? p : most;
+    }
+    return most;
+}
+
 tess_status tess_model_config_parse(const json_t *json, const char *what, tess_model_config *config)
 {
     memset(config, 0, sizeof(*config));
@@ -113,6 +126,7 @@ tess_status tess_model_config_parse(const json_t *json, const char *what, tess_m
     TESS_TRY(parse_token(json, "bos_token_id", what, &config->bos_token_id));
     TESS_TRY(parse_token(json, "pad_token_id", what, &config->pad_token_id));
     TESS_TRY(tess_model_eos_parse(json, what, config->eos_token_id, &config->n_eos));
+    config->dropout = find_dropout(json);
     config->eos_stated = config->n_eos > 0 && json_object_get(json, "eos_token_id") != NULL;
     int64_t sum_leaves = 1, max_length = 0;
     TESS_TRY(tess_json_get_int(json, sum_leaves_key, what, &sum_leaves));

@@ -68,11 +68,13 @@ static void describe_tensor(const tess_trainer *t)
     char heads[48], channels[48];
     const tess_model_config *m = &t->model_config;
     const bool shares = n_tp > m->n_kv_heads; /* a key head */
-    const int64_t n_heads = shares ? m->n_heads : m->n_kv_heads;
+    const int64_t n_heads = shares ? m->n_heads : m->n_kv_heads, experts = m->parts.experts.n;
+    const bool whole = t->engine->at.n_experts > 1;
+    if (whole && n_tp == 1)
+        tess_trainer_note(t, "experts: %d ranks divide those of every layer; each has %s", t->engine->at.n_experts,
+                          share_text(experts, t->engine->at.n_experts, channels));
     if (n_tp == 1)
         return;
-    const int64_t experts = m->parts.experts.n;
-    const bool whole = t->engine->at.n_experts > 1;
     tess_trainer_note(t, "tensor: %d ranks share every layer; each has %s %s, %s %s%s", n_tp,
                       share_text(n_heads, n_tp, heads), shares ? "query heads" : "key heads with their queries",
                       whole ? share_text(experts, t->engine->at.n_experts, channels)
@@ -186,15 +188,24 @@ static void describe_vote(const tess_trainer *t)
 
 static void describe_model(const tess_trainer *t)
 {
-    char text[32];
-    const char *params = tess_format_count((double)tess_model_count(t->engine->whole), text, sizeof(text));
+    char params[32], active[32], mixture[64] = "", text[160];
     const tess_model_config *m = &t->model_config;
+    tess_format_count((double)tess_model_count(t->engine->whole), params, sizeof(params));
+    if (m->parts.experts.n > 0)
+        snprintf(mixture, sizeof(mixture), " (%s active for a token)",
+                 tess_format_count(tess_model_count_active(t->engine->whole), active, sizeof(active)));
     if (t->kind->program != NULL)
         tess_trainer_note(t, "model: %s, %s parameters in %d units", t->kind->program->name, params,
                           t->kind->program->n_units);
     else
-        tess_trainer_note(t, "model: %s, %s parameters, %lld layers, vocabulary %lld", tess_family_name(m->family),
-                          params, (long long)m->n_layers, (long long)m->vocab_size);
+        tess_trainer_note(t, "model: %s, %s parameters%s, %lld layers, vocabulary %lld", tess_family_name(m->family),
+                          params, mixture, (long long)m->n_layers, (long long)m->vocab_size);
+    if (tess_model_config_longrope(m, text, sizeof(text))[0] != '\0')
+        tess_trainer_note(t, "%s", text);
+    if (m->dropout > 0)
+        tess_trainer_note(
+            t, "the dropout of config.json (%g) is not applied: a step depends on its weights and data alone",
+            m->dropout);
     describe_trainable(t);
     if (t->kind->program == NULL)
         describe_activations(t);

@@ -194,9 +194,14 @@ static void longrope_starts_from_4096_positions_unless_stated(void)
         const char *more;
         int64_t original;
         double factor;
-    } rows[] = {{"", 4096, 4}, {",\"original_max_position_embeddings\":2048", 2048, 8}};
+        const char *says;
+    } rows[] = {
+        {"", 4096, 4, "long factors, for a position limit of 16384 above original_max_position_embeddings (4096)"},
+        {",\"original_max_position_embeddings\":2048,\"tessera_max_length\":2048,\"attention_dropout\":0.25,"
+         "\"resid_pdrop\":0.125",
+         2048, 8, "short factors, for a position limit of 2048 within original_max_position_embeddings (2048)"}};
     for (int i = 0; i < 2; i++) {
-        char text[512];
+        char text[512], says[200];
         tess_model_config c;
         snprintf(text, sizeof(text),
                  "{\"model_type\":\"phi3\"," SMALL ",\"max_position_embeddings\":16384,\"rope_scaling\":{\"type\":"
@@ -206,6 +211,8 @@ static void longrope_starts_from_4096_positions_unless_stated(void)
         EXPECT_OK(parse(text, &c));
         EXPECT_INT(c.rope.original_max_position, rows[i].original);
         EXPECT(c.rope.factor == rows[i].factor);
+        EXPECT_CONTAINS(tess_model_config_longrope(&c, says, sizeof(says)), rows[i].says);
+        EXPECT(c.dropout == (i == 0 ? 0 : 0.25));
     }
 }
 
@@ -255,6 +262,7 @@ static void written_configs_read_back_the_same(void)
         EXPECT_TEXT(json_string_value(json_object_get(json, "model_type")), tess_family_name(config.family));
         EXPECT_OK(tess_model_config_parse(json, "again", &again));
         json_decref(json);
+        config.dropout = 0; /* what is written */
         EXPECT_SAME(&again, &config, 1);
     }
 }
@@ -457,6 +465,7 @@ static void heads_of_few_outputs_are_read_and_written(void)
         EXPECT_INT(json_object_size(json_object_get(json, "id2label")), rows[i].n_outputs);
         EXPECT_OK(tess_model_config_parse(json, "again", &again));
         json_decref(json);
+        config.dropout = 0; /* what is written */
         EXPECT_SAME(&again, &config, 1);
         EXPECT_OK(tess_model_create(test_mem(), &config, &model));
         const tess_param *head = tess_model_param(model, tess_model_n_params(model) - 1);

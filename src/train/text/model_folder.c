@@ -21,6 +21,8 @@ tess_status tess_model_folder_open(tess_mem *mem, const char *folder, const tess
     TESS_GOTO(tess_model_config_load(path, &m->config), opened);
     tess_untie_head(folder, reporter, &m->config);
     TESS_GOTO(tess_model_config_set_max_length(&m->config, o->max_length, "--max-length"), opened);
+    if (reporter != NULL && tess_model_config_longrope(&m->config, path, sizeof(path))[0] != '\0')
+        tess_report_line(reporter, "%s", path);
     if (o->adapter != NULL)
         TESS_GOTO(tess_lora_load(o->adapter, &m->config.lora), opened);
     TESS_GOTO(tess_model_create(mem, &m->config, &m->model), opened);
