@@ -1,7 +1,10 @@
 /* Runs the forward of one planned pass, and handles its results: log-probabilities of prompts, new tokens, ends of
  * texts. */
+#include <math.h>
+
 #include "device/device.h"
 #include "infer/generate_impl.h"
+#include "nn/bad_tensor.h"
 
 /* ---- The forward ---- */
 /* Fills in a text's rows of the pass. The targets of a prompt are its own next tokens. Returns whether there are
@@ -31,6 +34,34 @@ static void want_row(tess_generator *g, text *t, int64_t last, int64_t *n_rows)
     g->rows[(*n_rows)++] = (int32_t)last;
     if (t->of == NULL)
         tess_sequence_of(t)->draws = true;
+}
+
+/* Checks the logits of a pass. If they are broken, computes the pass again to name the first tensor that is. Ranks that
+ * share the model leave it to the sampler. */
+static tess_status check_logits(tess_generator *g, const tess_range *all, const tess_head_task *task)
+{
+    const int64_t n = task->n_rows * tess_generate_vocab(g);
+    int64_t at = -1;
+    float value = 0;
+    if (n == 0 || g->options.points.degree > 1)
+        return TESS_OK;
+    TESS_TRY(tess_stream_kernels(g->stream)->find_not_finite(
+        g->stream, &(tess_find_not_finite_args){.x = task->logits, .dtype = TESS_F32, .n = n, .first = &at}));
+    if (at >= 0)
+        TESS_TRY(tess_fetch(g->stream, &value, task->logits + at, sizeof(value)));
+    if (value == 0 || value == -INFINITY) /* the sampler judges these */
+        return TESS_OK;
+    tess_bad_tensor bad = {.model = g->model};
+    const tess_watch watch = tess_bad_tensor_watch(&bad);
+    tess_executor_set_watch(g->executor, &watch);
+    tess_status status = tess_executor_score(g->executor, all, NULL, NULL, task);
+    tess_executor_set_watch(g->executor, NULL);
+    TESS_TRY(status);
+    return TESS_FAIL(TESS_E_INVALID,
+                     "the logit of token %lld is %g: %s%sthe model's weights are broken or too large: "
+                     "use an earlier checkpoint",
+                     (long long)(at % tess_generate_vocab(g)), isnan(value) ? NAN : (double)value, bad.text,
+                     bad.text[0] != '\0' ? ": " : "");
 }
 
 static tess_status forward(tess_generator *g, const generate_run *run, int64_t n_tokens, int64_t *n_rows, bool *scores)
@@ -68,8 +99,10 @@ static tess_status forward(tess_generator *g, const generate_run *run, int64_t n
                                  .logits = g->logits};
     const tess_range all = {.end = tess_model_n_units(g->model), .batch = &batch};
     const tess_generator_stages *stages = &g->options.stages;
-    return stages->forward != NULL ? stages->forward(stages->self, g->executor, &batch, &task)
-                                   : tess_executor_score(g->executor, &all, NULL, NULL, &task);
+    if (stages->forward != NULL)
+        return stages->forward(stages->self, g->executor, &batch, &task);
+    TESS_TRY(tess_executor_score(g->executor, &all, NULL, NULL, &task));
+    return check_logits(g, &all, &task);
 }
 
 /* ---- Reports ---- */
@@ -230,7 +263,7 @@ static tess_status draw_and_accept(tess_generator *g, const generate_run *run, i
     const tess_generator_stages *stages = &g->options.stages;
     int64_t n;
     TESS_TRY(prepare(g, &n_rows, &n));
-    if (n == 0)
+    if (n == 0 || g->options.points.degree > 1)
         return TESS_OK;
     tess_status status = g->sampler != NULL ? draw(g, run, n_rows, n) : TESS_OK;
     if (stages->share != NULL)

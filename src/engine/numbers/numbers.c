@@ -76,8 +76,8 @@ static void describe_place(const tess_numbers *n, const tess_replay *replay, cha
     else if (replay->n_ranks > 1)
         snprintf(others, sizeof(others), "; %d ranks see it at this place", replay->n_ranks);
     snprintf(text, size, "rank %d%s%s: %s is %g at row %lld, column %lld (%lld of %lld values are bad%s)", b->rank,
-             b->stage == TESS_BAD_SUM ? " owns the rows" : "", where, b->tensor, b->value, (long long)b->row,
-             (long long)b->column, (long long)b->n_bad, (long long)b->n_values, others);
+             b->stage == TESS_BAD_SUM ? " owns the rows" : "", where, b->tensor, isnan(b->value) ? NAN : b->value,
+             (long long)b->row, (long long)b->column, (long long)b->n_bad, (long long)b->n_values, others);
 }
 
 static const char *advice(const tess_replay *replay)

@@ -14,6 +14,8 @@
  * itself and with equal results. */
 #include "nn/layers/experts.h"
 
+#include <stdio.h>
+
 #include "base/mem/dry_mem.h"
 #include "device/device.h"
 #include "nn/layers/expert_exchange.h"
@@ -228,6 +230,21 @@ static tess_status each_expert(const tess_layer_call *c, const tess_experts_tens
     return tess_linear_flush(&call);
 }
 
+/* Shows what the experts of this rank have computed. Tensor-parallel ranks that have a part of each expert show
+ * nothing: each has other columns. */
+static void show_outputs(const tess_layer_call *c, const tess_experts_tensors *w, const tess_expert_ends *ends)
+{
+    const tess_experts_params *p = c->own;
+    const bool whole = c->points->degree == 1 || tess_experts_are_divided(p);
+    for (int64_t i = 0; i < p->sources * p->n_own && whole && c->watch->see != NULL; i++) {
+        char what[48];
+        const expert_rows r = rows_of(c, w, ends, i / p->n_own, i % p->n_own);
+        snprintf(what, sizeof(what), "output of expert %lld",
+                 (long long)(c->expert_points->rank * p->n_own + i % p->n_own));
+        c->watch->see(c->watch->self, c->unit, what, r.out, c->dtype, 0, r.call.T, c->block->hidden_size);
+    }
+}
+
 /* ---- Gradients of weights that read several micro-batches ---- */
 /* An expert has as many parameters at most: weights, biases, and the two factors of adapters. */
 enum { N_GRADIENTS = 3 * 4 };
@@ -364,12 +381,18 @@ static tess_status experts_forward(const tess_layer_call *c, const tess_tensors 
 
     /* The experts of each token;  x (N, C) = y of each sorted row;  out (N, C) = its expert's output */
     TESS_TRY(route(c, y, w));
+    if (!again) {
+        tess_layer_show_floats(c, "router probabilities", w->probs, c->T, p->n_experts);
+        tess_layer_show_floats(c, "weights of experts", w->weights, c->T, p->top_k);
+    }
     TESS_TRY(tess_experts_meet(c, w, &ends));
     TESS_TRY(sort_inputs(c, y, w));
     TESS_TRY(tess_experts_send(c, &ends, w->x, w->own_x));
     TESS_TRY(each_expert(c, w, &ends, gate_forward));
     TESS_TRY(p->joined ? clamped_forward(c, w) : each_expert(c, w, &ends, up_forward));
     TESS_TRY(each_expert(c, w, &ends, down_forward));
+    if (!again)
+        show_outputs(c, w, &ends);
     TESS_TRY(tess_experts_return(c, &ends, w->own_out, w->out));
     if (again)
         return TESS_OK;

@@ -16,13 +16,6 @@ static tess_status forward(const tess_layer_call *c, const tess_tensors *t, cons
     return TESS_OK;
 }
 
-/* Shows the watch a column: one number for each row of the batch. */
-static void show_column(const tess_layer_call *call, const char *what, float *column)
-{
-    if (call->watch->see != NULL)
-        call->watch->see(call->watch->self, call->unit, what, column, TESS_F32, 0, call->T, 1);
-}
-
 /* Reads y, and writes the gradient of the stream. A value head adds its part of dy to that of the logits. */
 static tess_status train(const tess_layer_call *c, const tess_layer_call *lent, const tess_tensors *t,
                          const tess_backward *b, bool want_din)
@@ -34,11 +27,11 @@ static tess_status train(const tess_layer_call *c, const tess_layer_call *lent, 
     float *value = logits ? work->value : b->logprob;
     if (values) {
         TESS_TRY(tess_value_train(c, b->loss, work, t->y, value));
-        show_column(c, "values", value);
+        tess_layer_show_floats(c, "values", value, c->T, 1);
     }
     if (logits) {
         TESS_TRY(tess_head_train(lent, b->loss, work, t->y, want_dy, b->logprob));
-        show_column(c, "log-probabilities", b->logprob);
+        tess_layer_show_floats(c, "log-probabilities", b->logprob, c->T, 1);
     }
     if (values && want_dy)
         TESS_TRY(tess_value_backward(c, work, t->y, logits ? t->branch : NULL));

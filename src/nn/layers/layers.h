@@ -175,6 +175,14 @@ static inline void tess_layer_show(const tess_layer_call *call, const char *what
         call->watch->see(call->watch->self, call->unit, what, data, call->dtype, begin, R, row);
 }
 
+/* Shows float32 rows (n_rows, row) that are the same on ranks that share the stream. */
+static inline void tess_layer_show_floats(const tess_layer_call *call, const char *what, float *data, int64_t n_rows,
+                                          int64_t row)
+{
+    if (call->watch->see != NULL)
+        call->watch->see(call->watch->self, call->unit, what, data, TESS_F32, 0, n_rows, row);
+}
+
 /* ---- Linear: y (T, n_out) = x (T, n_in) W + b, rows of x, y contiguous ---- */
 tess_status tess_linear_forward(const tess_layer_call *call, const tess_linear *linear, const void *x, void *y);
 /* Computes the parameters' gradients, including the adapter's. */

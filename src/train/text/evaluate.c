@@ -4,6 +4,7 @@
 
 #include "engine/batches.h"
 #include "engine/loss.h"
+#include "nn/bad_tensor.h"
 #include "train/text/chat_setup.h"
 #include "train/text/text_ends.h"
 
@@ -16,6 +17,7 @@ typedef struct evaluation_run {
     tess_loss_meter meter;
     const tess_evaluation_options *options;
     int64_t position;
+    bool warned; /* a loss that is not finite was reported */
 } evaluation_run;
 
 static tess_status report_tokens(evaluation_run *run, const tess_micro_batch *data)
@@ -33,11 +35,48 @@ static tess_status report_tokens(evaluation_run *run, const tess_micro_batch *da
     return TESS_OK;
 }
 
+static void warn(void *self, const char *text)
+{
+    const tess_reporter *reporter = self;
+    char line[600];
+    snprintf(line, sizeof(line), "warning: %s", text);
+    reporter->line(reporter->self, line);
+}
+
+/* Warns once of log-probabilities that are not finite. Computes them again to name the first tensor that is not. */
+static tess_status check_logprobs(evaluation_run *run, const tess_batch *batch)
+{
+    int64_t at = -1;
+    tess_stream *stream = run->meter.stream;
+    const tess_reporter *reporter = run->options->reporter;
+    if (run->warned || reporter == NULL)
+        return TESS_OK;
+    TESS_TRY(tess_stream_kernels(stream)->find_not_finite(
+        stream,
+        &(tess_find_not_finite_args){.x = run->meter.logprobs, .dtype = TESS_F32, .n = batch->n_tokens, .first = &at}));
+    if (at < 0)
+        return TESS_OK;
+    char text[sizeof(((tess_bad_tensor *)NULL)->text) + 160];
+    tess_bad_tensor bad = {.model = run->m->model};
+    const tess_watch watch = tess_bad_tensor_watch(&bad);
+    run->warned = true;
+    tess_executor_set_watch(run->executor, &watch);
+    tess_status status = tess_executor_logprobs(run->executor, batch, 1, run->meter.logprobs, run->entropies);
+    tess_executor_set_watch(run->executor, NULL);
+    snprintf(text, sizeof(text),
+             "the loss is not finite: %s%sthe model's weights are broken or too large: use an "
+             "earlier checkpoint",
+             bad.text, bad.text[0] != '\0' ? ": " : "");
+    warn((void *)reporter, text);
+    return status;
+}
+
 static tess_status run_batch(evaluation_run *run, const tess_micro_batch *data, tess_loss_sum *sum)
 {
     const tess_evaluation_options *o = run->options;
     tess_batch batch = tess_batch_of(data);
     TESS_TRY(tess_executor_logprobs(run->executor, &batch, 1, run->meter.logprobs, run->entropies));
+    TESS_TRY(check_logprobs(run, &batch));
     TESS_TRY(tess_loss_add(&run->meter, sum, run->meter.logprobs, data->targets, data->n_tokens));
     sum->n_bytes += (int64_t)data->n_bytes;
     if (o->per_token != NULL)
@@ -70,14 +109,6 @@ static tess_status alloc_results(evaluation_run *run, size_t n)
         tess_device_alloc(c->device, TESS_POOL_ACTIVATIONS, n * sizeof(float), "entropies", (void **)&run->entropies));
     return tess_mem_alloc_array(run->m->mem, TESS_POOL_ACTIVATIONS, n, 2 * sizeof(float), "values of tokens",
                                 (void **)&run->room);
-}
-
-static void warn(void *self, const char *text)
-{
-    const tess_reporter *reporter = self;
-    char line[600];
-    snprintf(line, sizeof(line), "warning: %s", text);
-    reporter->line(reporter->self, line);
 }
 
 tess_status tess_evaluate_file(tess_model_folder *m, const tess_evaluation_options *o, tess_evaluation *result)
