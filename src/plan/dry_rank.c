@@ -104,7 +104,9 @@ static tess_status step(tess_engine *e, const tess_memory_plan *plan, dry_batche
     tess_dry_runtime_rehearse(e->runtime, NULL);
     if (report != NULL) {
         report->volume = *volume;
-        report->exchanged_bytes = result.times.exchanged_bytes;
+        report->exchanged_bytes = result.times.exchanged_bytes; /* the volume has those of experts */
+        if (e->experts != NULL)
+            report->exchanged_bytes -= (double)tess_expert_team_received(e->experts);
     }
     /* An evaluation before the step would gather the copies that the step gathers on other ranks. */
     const bool idle = tess_coordinates_micro(&e->at, 0) >= source.n_micro;

@@ -111,6 +111,21 @@ expect "a router of NaN is named" 2 "weight '$router' is nan at row" "$tessera" 
     training.steps=8 validation.enable=false checkpoint.enable=false job.dump_folder=stopped \
     fault.spec="rank=1 step=5 point=parameter kind=nan tensor=$router"
 
+expect "info shows the experts" 0 "  6 experts of 29 channels in 4 layers, 2 for each token; 3.65 k parameters each, " "$tessera" info model.json
+expect "and the rows that they exchange" 0 "  experts                  all_to_all_v " "$tessera" info run.yaml -n 2 $ep=2
+
+# ---- A router that is finite, but too large
+cp -r whole/model huge
+size=$(od -An -tu8 -N8 huge/model.safetensors)
+at=$(grep -aoP "\"$router\":[^}]*\"data_offsets\":\[\K[0-9]+" huge/model.safetensors)
+head -c 168 /dev/zero | tr '\0' '\177' |
+    dd of=huge/model.safetensors conv=notrunc status=none bs=1 seek=$((8 + size + at))
+named="router probabilities of 'model.layers.1' (row "
+expect "generate names it" 2 "$named" "$tessera" generate huge --prompt the
+expect "eval names it" 0 "$named" "$tessera" eval huge --data text.txt --seq-len 40
+expect "train names it" 2 "micro-batch 0 of 0..7: router probabilities 'model.layers.1' is nan at row" "$tessera" train run.yaml \
+    $one model.config= model.path=huge job.dump_folder=huge_run
+
 # ---- Bad input
 bad() {
     sed "$2" model.json >bad.json

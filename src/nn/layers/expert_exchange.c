@@ -31,13 +31,13 @@ tess_status tess_experts_meet(const tess_layer_call *c, const tess_experts_tenso
         sent[e / n * (n + 1) + e % n] = tess_expert_rows_of(ends->own, e);
         sent[e / n * (n + 1) + n] = (int32_t)c->T;
     }
-    const bool divided = tess_experts_are_divided(p) && !dry;
+    const bool divided = tess_experts_are_divided(p);
     if (divided)
         TESS_TRY(c->expert_points->counts(c->expert_points->self, sent, received, n + 1));
     const int64_t together = c->expert_points->degree / p->sources; /* tensor-parallel ranks, which count alike */
     ends->at[0] = 0;
     for (int64_t s = 0; s < p->sources; s++) {
-        const int32_t *counts = divided ? received + s * together * (n + 1) : sent;
+        const int32_t *counts = divided && !dry ? received + s * together * (n + 1) : sent;
         for (int64_t e = 0; e < n; e++)
             ends->at[s * n + e + 1] = ends->at[s * n + e] + counts[e];
         ends->has[s] = counts[n] > 0;
@@ -53,16 +53,19 @@ typedef struct row_parcels {
         owned_at[TESS_MAX_EXPERTS]; /* (degree) of rank r's micro-batch at own experts */
 } row_parcels;
 
+/* All experts have as many rows on a dry device: that is the volume to expect. */
 static void find_parcels(const tess_layer_call *c, const tess_expert_ends *ends, row_parcels *x)
 {
     const tess_experts_params *p = c->own;
-    const int64_t n = p->n_own, together = c->expert_points->degree / p->sources;
-    for (int64_t r = 0; r < c->expert_points->degree; r++) {
+    const int64_t n = p->n_own, degree = c->expert_points->degree, together = degree / p->sources;
+    const bool dry = tess_mem_is_dry(tess_stream_mem(c->stream));
+    const int64_t even = c->T * p->top_k / degree;
+    for (int64_t r = 0; r < degree; r++) {
         const int64_t begin = r > 0 ? ends->own[r * n - 1] : 0, source = r / together;
-        x->sorted_at[r] = (size_t)begin;
-        x->sorted_rows[r] = (size_t)(ends->own[(r + 1) * n - 1] - begin);
-        x->owned_at[r] = (size_t)ends->at[source * n];
-        x->owned_rows[r] = (size_t)(ends->at[(source + 1) * n] - ends->at[source * n]);
+        x->sorted_at[r] = (size_t)(dry ? r * even : begin);
+        x->sorted_rows[r] = (size_t)(dry ? even : ends->own[(r + 1) * n - 1] - begin);
+        x->owned_at[r] = (size_t)(dry ? source * even : ends->at[source * n]);
+        x->owned_rows[r] = (size_t)(dry ? even : ends->at[(source + 1) * n] - ends->at[source * n]);
     }
 }
 
@@ -70,7 +73,7 @@ static tess_status move_rows(const tess_layer_call *c, tess_row_exchange x)
 {
     x.what = "experts";
     x.row_bytes = (size_t)c->block->hidden_size * tess_dtype_size(c->dtype);
-    return tess_mem_is_dry(tess_stream_mem(c->stream)) ? TESS_OK : c->expert_points->rows(c->expert_points->self, &x);
+    return c->expert_points->rows(c->expert_points->self, &x);
 }
 
 /* All tensor-parallel ranks of a micro-batch have its rows. The one sends them that has the same place as the expert's
