@@ -10,7 +10,7 @@ static void see(void *self, int unit, const char *what, void *data, tess_dtype d
 {
     tess_bad_tensor *bad = self;
     for (int64_t i = 0; i < n_rows * row && bad->text[0] == '\0'; i++) {
-        const double read = tess_value_at(data, dtype, i), value = isnan(read) ? NAN : read; /* without a sign */
+        const double read = tess_value_at(data, dtype, i), value = isnan(read) ? NAN : read; /* NaN has no sign */
         if (!isfinite(value))
             snprintf(bad->text, sizeof(bad->text), "%g first comes in %s of '%s' (row %lld, column %lld)", value, what,
                      tess_model_unit_name(bad->model, unit), (long long)(first + i / row), (long long)(i % row));

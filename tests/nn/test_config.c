@@ -262,7 +262,7 @@ static void written_configs_read_back_the_same(void)
         EXPECT_TEXT(json_string_value(json_object_get(json, "model_type")), tess_family_name(config.family));
         EXPECT_OK(tess_model_config_parse(json, "again", &again));
         json_decref(json);
-        config.dropout = 0; /* what is written */
+        config.dropout = 0; /* it is written as 0 */
         EXPECT_SAME(&again, &config, 1);
     }
 }
@@ -465,7 +465,7 @@ static void heads_of_few_outputs_are_read_and_written(void)
         EXPECT_INT(json_object_size(json_object_get(json, "id2label")), rows[i].n_outputs);
         EXPECT_OK(tess_model_config_parse(json, "again", &again));
         json_decref(json);
-        config.dropout = 0; /* what is written */
+        config.dropout = 0; /* it is written as 0 */
         EXPECT_SAME(&again, &config, 1);
         EXPECT_OK(tess_model_create(test_mem(), &config, &model));
         const tess_param *head = tess_model_param(model, tess_model_n_params(model) - 1);
