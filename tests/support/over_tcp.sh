@@ -12,10 +12,10 @@ for ((rank = 0; rank < n; rank++)); do
     RANK=$rank TESSERA_HOST=h$((host + 1)) GROUP_RANK=$host GROUP_WORLD_SIZE=2 LOCAL_RANK=$((rank - host * half)) \
         LOCAL_WORLD_SIZE=$((host ? n - half : half)) "$@" </dev/null &
 done
-while [ -n "$(jobs -r)" ]; do
-    wait -n
+for ((left = n; left > 0; left--)); do
+    wait -n -p ended_pid
     ended=$?
-    [ $ended != 0 ] && [ $ended != 127 ] && [ $code = 0 ] || continue
+    [ $ended != 0 ] && [ -n "${ended_pid:-}" ] && [ $code = 0 ] || continue
     code=$ended
     sleep 0.5
     for job in $(jobs -p); do kill -TERM -- "-$job" 2>/dev/null; done

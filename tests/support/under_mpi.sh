@@ -21,7 +21,7 @@ mpich)
     need mpich mpich
     export TESS_TEST_MPI="mpirun.mpich -n %d"
     ;;
-tcp) export TESS_TEST_MPI="bash $project/tests/support/over_tcp.sh %d" ;;
+tcp) export TESS_TEST_MPI="bash $project/tests/support/over_tcp.sh %d" TESS_TEST_RANKS=${TESS_TEST_RANKS:-4} ;;
 hosts)
     need openmpi openmpi-bin
     export TESS_HOSTS_PREFIX=t$$ TESS_HOSTS_OWNER=$$
