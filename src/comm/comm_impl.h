@@ -222,6 +222,7 @@ extern const comm_backend tess_backend_self, tess_backend_shm, tess_backend_mpi;
 
 /* The connection between the hosts of a job. */
 typedef struct comm_transport {
+    const char *(*name)(void); /* NULL: the backend's name is that of the job */
     /* maximum sleep of a waiting rank, because messages of other hosts do not wake it */
     uint64_t longest_sleep_ns;
     void (*poll)(void);                   /* called while a rank waits; NULL: nothing to progress */

@@ -10,7 +10,6 @@
 #include "base/os/os.h"
 #include "comm/comm_impl.h"
 #include "comm/hosts/choice.h"
-#include "comm/hosts/session.h"
 #include "comm/seat.h"
 
 void tess_list_lock(atomic_flag *lock)
@@ -51,7 +50,7 @@ const char *tess_runtime_kernels_vote(const tess_runtime *rt)
 
 const char *tess_runtime_backend(const tess_runtime *rt)
 {
-    return rt->team->backend == &tess_backend_mpi ? tess_wire_name() : rt->team->backend->name;
+    return rt->transport->name != NULL ? rt->transport->name() : rt->team->backend->name;
 }
 
 int tess_runtime_hosts(const tess_runtime *rt)

@@ -226,7 +226,8 @@ static void leave(tess_runtime *rt)
 }
 
 static const comm_transport one_host = {.longest_sleep_ns = COMM_LONGEST_SLEEP_NS, .leave = leave};
-static const comm_transport several_hosts = {.longest_sleep_ns = WIRE_SLEEP_NS, .poll = tess_wire_poll, .leave = leave};
+static const comm_transport several_hosts = {
+    .name = tess_wire_name, .longest_sleep_ns = WIRE_SLEEP_NS, .poll = tess_wire_poll, .leave = leave};
 
 tess_status tess_hosts_join(tess_runtime *rt, const tess_environment *e, const tess_runtime_options *options)
 {
