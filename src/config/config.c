@@ -304,6 +304,23 @@ static tess_status check_experts(const tess_config *c)
 }
 
 /* Checks the ranks that divide tokens, and the leaves of sums over tokens. */
+/* The device that the configuration or the environment names; NULL: neither does. */
+static const char *device_of(const tess_config *c)
+{
+    const char *device = tess_config_device(c);
+    return device != NULL ? device : tess_variable_value(TESS_VAR_DEVICE);
+}
+
+/* A GPU's products with leaves are others than those of one leaf, so the bits would depend on the ranks. */
+static tess_status check_leaves_on_device(const tess_config *c)
+{
+    const char *device = device_of(c);
+    TESS_CHECK(device == NULL || strcmp(device, "cuda") != 0, TESS_E_UNSUPPORTED,
+               "training.context_leaves: leaves of sums over tokens are computed on the CPU alone so far: set it to 1, "
+               "or job.device=cpu");
+    return TESS_OK;
+}
+
 static tess_status check_context(const tess_config *c)
 {
     const int64_t ranks = c->parallelism.context_parallel_degree, leaves = c->training.context_leaves;
@@ -323,6 +340,7 @@ static tess_status check_context(const tess_config *c)
                (long long)least);
     if (leaves == 1)
         return TESS_OK;
+    TESS_TRY(check_leaves_on_device(c));
     TESS_CHECK(c->training.passes == 1, TESS_E_UNSUPPORTED,
                "training.passes: a pass has no leaves of its own: set passes=1, or training.context_leaves=1");
     TESS_CHECK(c->parallelism.expert_parallel_degree == 1, TESS_E_UNSUPPORTED,
@@ -333,6 +351,16 @@ static tess_status check_context(const tess_config *c)
         "training.mixed_precision_reduce: each of %lld ranks would round its part of a micro-batch's gradient: set it "
         "to float32, or parallelism.context_parallel_degree=1",
         (long long)ranks);
+    TESS_CHECK(ranks == 1 || c->parallelism.context_parallel_method != TESS_CONTEXT_GATHER ||
+                   c->training.mixed_precision_param != TESS_PRECISION_F16,
+               TESS_E_UNSUPPORTED,
+               "parallelism.context_parallel_method: gather computes in bfloat16 and float32 alone: set it to ulysses, "
+               "or training.mixed_precision_param=bfloat16");
+    const int64_t unit = (int64_t)TESS_LEAF_UNIT * leaves, tokens = c->training.local_batch_size * c->training.seq_len;
+    TESS_CHECK(tokens <= INT32_MAX - unit, TESS_E_INVALID,
+               "training.context_leaves: %lld leaves of a micro-batch of %lld tokens, filled up to a multiple of %lld, "
+               "are too many tokens: set fewer leaves, or less of training.local_batch_size",
+               (long long)leaves, (long long)tokens, (long long)unit);
     return TESS_OK;
 }
 
@@ -353,9 +381,7 @@ bool tess_config_resides(const tess_config *c)
 
 static tess_status check_gather(const tess_config *c)
 {
-    const char *device = tess_config_device(c);
-    if (device == NULL)
-        device = tess_variable_value(TESS_VAR_DEVICE);
+    const char *device = device_of(c);
     TESS_CHECK(device == NULL || device[0] == '\0' || strcmp(device, "cpu") == 0 || tess_config_resides(c),
                TESS_E_UNSUPPORTED,
                "training.gather: codes of the host's shards are read by the CPU's products alone, not on "

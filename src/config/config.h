@@ -112,6 +112,11 @@ static inline int64_t tess_config_micro_batches(const tess_config *config)
 {
     return config->training.global_batch_size / config->training.local_batch_size;
 }
+/* Returns the number of parts that a step's gradient is a sum of: one for each rank that divides a micro-batch. */
+static inline int64_t tess_config_leaves(const tess_config *config)
+{
+    return tess_config_micro_batches(config) * config->parallelism.context_parallel_degree;
+}
 
 /* The name of job.device, as tess_device_open takes it. */
 static inline const char *tess_config_device(const tess_config *config)

@@ -176,7 +176,7 @@ static tess_status build_sharding(tess_engine *e, const engine_source *source)
     if (tess_config_offloads(c))
         TESS_TRY(tess_team_agree(e->team, tess_offload_begin(e->runtime, c, &e->offload)));
     tess_fsdp_set_offload(e->fsdp, tess_offload_pools(c));
-    TESS_TRY(tess_fsdp_set_step_size(e->fsdp, tess_config_micro_batches(c) * e->at.degree[TESS_AXIS_CP]));
+    TESS_TRY(tess_fsdp_set_step_size(e->fsdp, tess_config_leaves(c)));
     TESS_TRY(add_units(e));
     tess_offload_make_room(e->mem, c, e->fsdp, 0);
     tess_status status = source->fill != NULL ? tess_fsdp_materialize(e->fsdp, source->fill, source->context)

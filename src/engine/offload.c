@@ -53,7 +53,8 @@ tess_status tess_offload_begin(tess_runtime *runtime, const tess_config *config,
 static int tensors_at_once(const tess_config *c)
 {
     return c->optimizer.name == TESS_MUON
-               ? (int)(c->parallelism.data_parallel_shard_degree * c->parallelism.tensor_parallel_degree)
+               ? (int)(c->parallelism.data_parallel_shard_degree * c->parallelism.context_parallel_degree *
+                       c->parallelism.tensor_parallel_degree)
                : 1;
 }
 
@@ -71,7 +72,7 @@ size_t tess_offload_resident(const tess_config *config, const tess_fsdp *fsdp, i
 void tess_offload_make_room(tess_mem *mem, const tess_config *config, const tess_fsdp *fsdp, size_t activations)
 {
     size_t at_once;
-    size_t resident = tess_offload_resident(config, fsdp, tess_config_micro_batches(config), activations, &at_once);
+    size_t resident = tess_offload_resident(config, fsdp, tess_config_leaves(config), activations, &at_once);
     tess_pager_make_room(tess_mem_pager(mem), resident, at_once);
 }
 

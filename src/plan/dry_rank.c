@@ -173,8 +173,7 @@ static double resident_of(const tess_engine *e)
 {
     size_t activations, at_once;
     (void)tess_executor_disk_bytes(e->model, tess_executor_get_options(e->executor), &activations);
-    return (double)tess_offload_resident(e->config, e->fsdp, tess_config_micro_batches(e->config), activations,
-                                         &at_once);
+    return (double)tess_offload_resident(e->config, e->fsdp, tess_config_leaves(e->config), activations, &at_once);
 }
 
 void tess_dry_count(const tess_mem *mem, const tess_compute *compute, tess_dry_report *r)

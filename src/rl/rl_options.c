@@ -212,7 +212,7 @@ static tess_status check_parallelism(const tess_config *c)
                TESS_E_UNSUPPORTED,
                "rollout.ranks: ranks that only draw have the whole model: leave it out, or set "
                "parallelism.tensor_parallel_degree=1, pipeline_parallel_degree=1 and expert_parallel_degree=1");
-    TESS_CHECK(c->training.context_leaves == 1, TESS_E_UNSUPPORTED,
+    TESS_CHECK(c->training.context_leaves == 1 && c->parallelism.context_parallel_degree == 1, TESS_E_UNSUPPORTED,
                "training.context_leaves: samples have losses of their own, which count the rows of a whole "
                "micro-batch: set it to 1, and parallelism.context_parallel_degree=1 (every other axis will do)");
     TESS_CHECK(c->parallelism.tensor_parallel_degree == 1 || !rl_has_values(c), TESS_E_UNSUPPORTED,

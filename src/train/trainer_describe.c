@@ -97,7 +97,7 @@ static void describe_context(const tess_trainer *t)
     const tess_config *c = &t->config;
     const tess_context *context = &t->engine->pieces.context;
     const int n = context->points.degree;
-    const int64_t heads = t->model_config.n_kv_heads / c->parallelism.tensor_parallel_degree,
+    const int64_t tp = c->parallelism.tensor_parallel_degree, heads = (t->model_config.n_kv_heads + tp - 1) / tp,
                   tokens = c->training.local_batch_size * c->training.seq_len,
                   rest = tess_context_tokens(context, tokens) * n - tokens;
     if (context->n_leaves <= 1)
