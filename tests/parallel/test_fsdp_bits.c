@@ -463,8 +463,8 @@ static void count_collectives(tess_mesh *mesh, const tess_unit_policy *policy, u
         blocks[i] = (tess_unit_block){0, 5};
         descs[i] = (tess_param_desc){.name = names[i], .shape = {1, {5}}, .trainable = true};
     }
-    const tess_fsdp_policy policy = policy_of(TESS_STRATEGY_FULL, TESS_F32, TESS_F32, 0, 1);
-    EXPECT_OK(tess_fsdp_create(mesh, &policy, &fsdp));
+    const tess_fsdp_policy kept = policy_of(TESS_STRATEGY_FULL, TESS_F32, TESS_F32, 0, 1);
+    EXPECT_OK(tess_fsdp_create(mesh, &kept, &fsdp));
     int n_units = tess_unit_policy_deal(policy, blocks, SMALL, unit_of);
     for (int i = 0, end; i < SMALL; i = end) {
         for (end = i + 1; end < SMALL && unit_of[end] == unit_of[i]; end++)
