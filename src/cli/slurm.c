@@ -13,7 +13,7 @@
 #include "control/supervise/preflight_config.h"
 
 /* Slurm may send the signal a minute early, and looks for time limits every half minute. */
-enum { SIGNAL_SLACK_S = 60, RANK_SPARE_MIB = 256 };
+enum { SIGNAL_SLACK_S = 60, RANK_SPARE_MIB = 256, LONGEST_TIME = 16 };
 
 typedef struct slurm_flags {
     const char *nodes, *time, *partition, *array, *mpi, *env_file;
@@ -64,7 +64,7 @@ static int64_t time_limit(const char *text)
             return -1;
         at = end + 1;
     } while (*end == ':' && last < 2);
-    if (*end != '\0' || text[strspn(text, DIGITS ":-")] != '\0')
+    if (*end != '\0' || text[strspn(text, DIGITS ":-")] != '\0' || strlen(text) > LONGEST_TIME)
         return -1;
     int64_t seconds = dash != NULL ? strtol(text, NULL, 10) * 86400 : 0;
     for (int i = 0; i <= last; i++)
@@ -72,24 +72,33 @@ static int64_t time_limit(const char *text)
     return seconds;
 }
 
+static tess_status refuse_secret(const char *word)
+{
+    char copy[4096];
+    TESS_CHECK(strlen(word) < sizeof(copy), TESS_E_INVALID, "'%.40s...' has more than %zu characters", word,
+               sizeof(copy) - 1);
+    strcpy(copy, word);
+    tess_redact_urls(copy);
+    TESS_CHECK(strcmp(copy, word) == 0, TESS_E_INVALID,
+               "%s: everyone on the nodes could read the secret in this URL: write it into the configuration file",
+               copy);
+    return TESS_OK;
+}
+
 /* Slurm shows command lines and --export to everyone. */
 static tess_status refuse_secrets(const slurm_flags *flags, char *const *words, int n)
 {
-    for (int i = 0; i < n; i++) {
-        char copy[4096];
-        snprintf(copy, sizeof(copy), "%s", words[i]);
-        tess_redact_urls(copy);
-        TESS_CHECK(strncmp(copy, words[i], strlen(copy)) == 0, TESS_E_INVALID,
-                   "%s: everyone on the nodes could read the secret in this URL: write it into the configuration file",
-                   copy);
-    }
+    TESS_TRY(flags->array != NULL ? refuse_secret(flags->array) : TESS_OK);
+    for (int i = 0; i < n; i++)
+        TESS_TRY(refuse_secret(words[i]));
     for (const char *const *more = flags->more; *more != NULL; more++) {
         TESS_CHECK(strstr(*more, "hetjob") == NULL, TESS_E_INVALID,
                    "--sbatch: '%s': all nodes of this script are alike; docs/howto/slurm.md shows a heterogeneous job",
                    *more);
         TESS_CHECK(strncmp(*more, "--", 2) == 0 && strchr(*more, '\n') == NULL, TESS_E_INVALID,
                    "--sbatch: '%s': give an option of sbatch that begins with --", *more);
-        TESS_CHECK(strncmp(*more, "--export=", 9) != 0 || strchr(*more + 9, '=') == NULL, TESS_E_INVALID,
+        TESS_CHECK(strncmp(*more, "--export", 8) != 0 || strchr(*more + 8 + ((*more)[8] == '='), '=') == NULL,
+                   TESS_E_INVALID,
                    "--sbatch: --export shows its values to everyone (scontrol show job): use --env-file");
     }
     return TESS_OK;

@@ -34,7 +34,7 @@ static void greet(const uint8_t *data, size_t size, bool calls)
         abort();
     (void)!write(pair[0], data, size);
     shutdown(pair[0], SHUT_WR);
-    tcp_greet_begin(&greeting, &secret, pair[1], calls ? &mine : NULL);
+    tcp_greet_begin(&greeting, &secret, pair[1], &mine, calls ? 0 : -1);
     for (int i = 0; i < 8 && done == 0; i++)
         done = tcp_greet(&greeting);
     if (done == 0 || (done < 0 && memchr(greeting.reason, '\0', sizeof(greeting.reason)) == NULL))

@@ -60,7 +60,8 @@ wait $stranger && fail "a stranger fails"
 refused "a process that does not know the secret is refused" \
     "refuses this process: it does not know the job's secret" log.1
 refused "and rank 0 says so" "a caller from 127.0.0.1 was refused: it does not know the job's secret" log.0
-refused "who is missing is said" "has waited 5 s for 1 of 2 ranks: 1 (missing: node 1 of 2)" log.0
+grep -qE 'has waited [5-6] s for 1 of 2 ranks: 1 \(missing: node 1 of 2\)' log.0 && pass "who is missing is said" ||
+    fail "who is missing is said: $(cat log.0)"
 refused "and in the end" "has waited 7 s for 1 of 2 ranks: 1 (missing: node 1 of 2)" log.0
 expect "no secret" 2 "ranks of several hosts need a secret" env -u TESSERA_SECRET_FILE TESSERA_HOST=h2 \
     "$tessera" launch --rdzv localhost:$port --nnodes 2 --node-rank 1 -- "${train[@]}"
@@ -87,7 +88,7 @@ expect "hosts differ in their configuration" 1 "ranks differ in their configurat
     "$tessera" $((port + 100)) "${train[@]}"
 
 # ---- Faults: named within seconds
-long=(training.steps=100000 validation.enable=false checkpoint.interval=100000 comm.timeout_s=4)
+long=(training.steps=100000 validation.enable=false checkpoint.interval=100000 comm.timeout_s=12)
 rank_process() { # RANK: the process of the rank itself, below its warden
     local pid
     for pid in $(grep -lsza "^TEST_WORK=$work\$" /proc/[0-9]*/environ | tr -dc '0-9\n'); do
@@ -103,7 +104,7 @@ faulty() {
     local job=$!
     await $job has_lines out/metrics.jsonl 3 || { fail "$name: the run starts: $(tail -n 3 log.0)"; return; }
     begin=$(date +%s%N)
-    kill -"$signal" "$(rank_process 3)"
+    kill -"$signal" "$(rank_process 3)" || { fail "$name: no process is rank 3"; kill "$job"; }
     wait $job || code=$?
     [ $code != 0 ] && pass "$name: the job fails ($code, $((($(date +%s%N) - begin) / 1000000)) ms later)" ||
         fail "$name: the job ends with 0"
@@ -121,7 +122,8 @@ rm -rf out
 nodes 2 1 "${train[@]}" "${long[@]}" >log.0 &
 job=$!
 await $job has_lines out/metrics.jsonl 3
-kill -TERM "$(pgrep -P $(pgrep -P $job -f 'node-rank 0' || echo $job) -f 'train run.yaml' | head -n 1)" 2>/dev/null
+kill -TERM "$(pgrep -P $(pgrep -P $job -f 'node-rank 0' || echo $job) -f 'train run.yaml' | head -n 1)" ||
+    { fail "no process is the launcher of host 0"; kill $job; }
 wait $job
 code=$?
 [ $code = 130 ] && grep -q 'interrupted after step .*saved' log.0 && pass "a request to stop saves" ||

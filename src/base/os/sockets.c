@@ -149,7 +149,7 @@ static int listen_on(const char *address, int port)
     if (name.ss_family == AF_INET6)
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    if (bind(fd, (struct sockaddr *)&name, size) == 0 && listen(fd, 128) == 0)
+    if (bind(fd, (struct sockaddr *)&name, size) == 0 && listen(fd, SOMAXCONN) == 0)
         return fd;
     int reason = errno;
     close(fd);

@@ -17,12 +17,13 @@ static void draw(uint8_t nonce[TCP_NONCE_BYTES])
     (void)!getrandom(nonce, TCP_NONCE_BYTES, 0); /* up to 256 bytes never fail after the system has started */
 }
 
-void tcp_greet_begin(tcp_greeting *g, const tcp_secret *secret, int fd, const tcp_hello *hello)
+void tcp_greet_begin(tcp_greeting *g, const tcp_secret *secret, int fd, const tcp_hello *self, int to)
 {
-    *g = (tcp_greeting){.secret = secret, .fd = fd, .calls = hello != NULL};
-    if (hello == NULL)
+    *g = (tcp_greeting){.secret = secret, .self = self, .fd = fd, .calls = to >= 0};
+    if (to < 0)
         return;
-    g->hello = *hello;
+    g->hello = *self;
+    g->hello.to = to;
     draw(g->hello.nonce);
 }
 
@@ -36,17 +37,30 @@ static int fail(tcp_greeting *g, const char *reason)
  * much of it is right. */
 static bool proves(const tcp_greeting *g, const char *side, const uint8_t proof[TCP_NONCE_BYTES])
 {
-    uint8_t right[TCP_NONCE_BYTES] = {0}, different = 0;
-    tcp_secret_prove(g->secret, side, &g->hello, g->nonce, right);
+    uint8_t right[TCP_NONCE_BYTES], different = 0;
+    if (!tcp_secret_prove(g->secret, side, &g->hello, g->nonce, right))
+        return false;
     for (int i = 0; i < TCP_NONCE_BYTES; i++)
         different |= (uint8_t)(right[i] ^ proof[i]);
     return different == 0;
 }
 
-static void refuse(tcp_greeting *g, const char *reason)
+static void refuse(tcp_greeting *g, tcp_refusal refusal, const char *reason)
 {
-    g->reply.refused = 1;
+    g->reply.refused = refusal;
     snprintf(g->reply.text, sizeof(g->reply.text), "%s", reason);
+}
+
+/* The caller has said everything. */
+static void answer(tcp_greeting *g)
+{
+    const char *wrong = tcp_hello_compare(&g->hello, g->self);
+    if (!proves(g, caller, g->proof))
+        refuse(g, TCP_REFUSED_FOR_GOOD, "it does not know the job's secret");
+    else if (wrong != NULL)
+        refuse(g, TCP_REFUSED_HERE, wrong);
+    else if (!tcp_secret_prove(g->secret, called, &g->hello, g->nonce, g->reply.value))
+        refuse(g, TCP_REFUSED_FOR_GOOD, "libcrypto computes no proof here");
 }
 
 /* The called side has heard or said a whole part. */
@@ -59,13 +73,10 @@ static int called_did(tcp_greeting *g)
         draw(g->nonce);
         memcpy(g->reply.value, g->nonce, sizeof(g->nonce));
         if (wrong != NULL)
-            refuse(g, wrong);
+            refuse(g, TCP_REFUSED_FOR_GOOD, wrong);
         break;
     case PROOF:
-        if (proves(g, caller, g->proof))
-            tcp_secret_prove(g->secret, called, &g->hello, g->nonce, g->reply.value);
-        else
-            refuse(g, "it does not know the job's secret");
+        answer(g);
         break;
     default:
         if (g->reply.refused)
@@ -74,16 +85,27 @@ static int called_did(tcp_greeting *g)
     return 0;
 }
 
+/* Whatever listens at the address may have said this, so nothing but plain text is believed. */
+static int heard_refusal(tcp_greeting *g)
+{
+    char *text = g->reply.text;
+    text[sizeof(g->reply.text) - 1] = '\0';
+    if (g->reply.refused != TCP_REFUSED_FOR_GOOD && g->reply.refused != TCP_REFUSED_HERE)
+        return fail(g, "it does not speak Tessera's language");
+    for (; *text != '\0'; text++)
+        *text = *text >= ' ' && *text <= '~' ? *text : '?';
+    g->refused = g->reply.refused == TCP_REFUSED_FOR_GOOD;
+    return fail(g, g->reply.text);
+}
+
 static int caller_did(tcp_greeting *g)
 {
-    g->reply.text[sizeof(g->reply.text) - 1] = '\0';
-    if ((g->step == NONCE || g->step == ANSWER) && g->reply.refused != 0) {
-        g->refused = true;
-        return fail(g, g->reply.text);
-    }
+    if ((g->step == NONCE || g->step == ANSWER) && g->reply.refused != TCP_NOT_REFUSED)
+        return heard_refusal(g);
     if (g->step == NONCE) {
         memcpy(g->nonce, g->reply.value, sizeof(g->nonce));
-        tcp_secret_prove(g->secret, caller, &g->hello, g->nonce, g->proof);
+        if (!tcp_secret_prove(g->secret, caller, &g->hello, g->nonce, g->proof))
+            return fail(g, "libcrypto computes no proof");
     }
     if (g->step == ANSWER && !proves(g, called, g->reply.value))
         return fail(g, "it does not know the job's secret");

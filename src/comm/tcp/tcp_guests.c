@@ -19,6 +19,18 @@ const char *tcp_hello_check(tcp_hello *hello)
     return NULL;
 }
 
+const char *tcp_hello_compare(const tcp_hello *hello, const tcp_hello *called)
+{
+    if (hello->purpose != called->purpose)
+        return called->purpose == TCP_TO_MEET ? "here ranks meet" : "ranks do not meet here";
+    if (hello->to != called->rank)
+        return "another rank listens here";
+    if (hello->purpose == TCP_TO_SEND &&
+        (hello->world != called->world || memcmp(hello->job, called->job, sizeof(hello->job)) != 0))
+        return "another job listens here";
+    return NULL;
+}
+
 tess_status tcp_guests_begin(tcp_guests *guests, const tcp_hello *first)
 {
     *guests = (tcp_guests){.first = *first, .came = calloc((size_t)first->world, sizeof(*guests->came)), .n_came = 1};

@@ -15,6 +15,7 @@ typedef struct tcp_hello {
     char magic[8];
     uint32_t version, purpose;
     int32_t rank, world, local_world;
+    int32_t to;            /* the rank that is called */
     int32_t node, n_nodes; /* -1: not known */
     int32_t pid;
     char release[24];
@@ -23,10 +24,12 @@ typedef struct tcp_hello {
     uint8_t nonce[TCP_NONCE_BYTES];
 } tcp_hello;
 
-_Static_assert(sizeof(tcp_hello) == 176, "hosts exchange these bytes");
+_Static_assert(sizeof(tcp_hello) == 180, "hosts exchange these bytes");
 
 /* Checks a hello of unknown origin, and ends its texts. Returns NULL, or why it is refused. */
 const char *tcp_hello_check(tcp_hello *hello);
+/* Returns NULL, or why a caller who knows the secret does not want this process, `called`. */
+const char *tcp_hello_compare(const tcp_hello *hello, const tcp_hello *called);
 
 typedef struct tcp_guests {
     tcp_hello first; /* rank 0's */

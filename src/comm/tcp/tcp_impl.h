@@ -32,16 +32,21 @@ typedef struct tcp_secret {
 } tcp_secret;
 
 /* Reads TESSERA_SECRET or the file TESSERA_SECRET_FILE, and loads libcrypto. TESS_E_INVALID: there is no secret, or a
- * short one. TESS_E_NOT_FOUND: there is no such file, or no libcrypto. */
+ * short or a long one. TESS_E_NOT_FOUND: there is no such file, or no libcrypto. TESS_E_UNSUPPORTED: libcrypto computes
+ * no HMAC. */
 tess_status tcp_secret_open(tcp_secret *secret);
-/* Proves that `side` of a connection knows the secret. The proof covers everything that both sides have said. */
-void tcp_secret_prove(const tcp_secret *secret, const char *side, const tcp_hello *hello,
+/* Proves that `side` of a connection knows the secret. The proof covers everything that both sides have said. Returns
+ * false if libcrypto fails. */
+bool tcp_secret_prove(const tcp_secret *secret, const char *side, const tcp_hello *hello,
                       const uint8_t nonce[TCP_NONCE_BYTES], uint8_t proof[TCP_NONCE_BYTES]);
 
 /* ---- tcp_greet.c ---- */
+/* FOR_GOOD: the caller need not call again. HERE: its rank may listen at another address. */
+typedef enum tcp_refusal { TCP_NOT_REFUSED, TCP_REFUSED_FOR_GOOD, TCP_REFUSED_HERE } tcp_refusal;
+
 /* The words of the called side: first its nonce, then its proof. */
 typedef struct tcp_reply {
-    int32_t refused; /* 1: `text` says why, and the connection ends */
+    int32_t refused; /* a tcp_refusal; `text` says why, and the connection ends */
     char text[TCP_TEXT_BYTES];
     uint8_t value[TCP_NONCE_BYTES];
 } tcp_reply;
@@ -49,18 +54,19 @@ typedef struct tcp_reply {
 /* The greeting on one connection. It never waits. */
 typedef struct tcp_greeting {
     const tcp_secret *secret;
-    int fd; /* borrowed */
+    const tcp_hello *self; /* this process: borrowed */
+    int fd;                /* borrowed */
     bool calls, refused;
     int step;
     size_t at;
     tcp_hello hello;
     tcp_reply reply;
     uint8_t nonce[TCP_NONCE_BYTES], proof[TCP_NONCE_BYTES];
-    char reason[TCP_TEXT_BYTES]; /* why the greeting failed; `refused`: in the words of the other side */
+    char reason[TCP_TEXT_BYTES]; /* why the greeting failed; `refused`: for good, in the words of the other side */
 } tcp_greeting;
 
-/* Begins a greeting. `hello`: what the caller says, without its nonce; NULL on the called side. */
-void tcp_greet_begin(tcp_greeting *g, const tcp_secret *secret, int fd, const tcp_hello *hello);
+/* Begins a greeting. `self` has no nonce. `to`: the rank that this process calls; -1: it is called. */
+void tcp_greet_begin(tcp_greeting *g, const tcp_secret *secret, int fd, const tcp_hello *self, int to);
 /* Returns 1: both sides have proved that they know the secret; 0: not yet; -1: failed (g->reason). */
 int tcp_greet(tcp_greeting *g);
 

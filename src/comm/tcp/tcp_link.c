@@ -106,7 +106,7 @@ static bool begin_greeting(tcp_link *link)
     link->greeting = malloc(sizeof(*link->greeting));
     if (link->greeting == NULL)
         return false;
-    tcp_greet_begin(link->greeting, &tcp.secret, link->fd, link->is_out ? &tcp.meeting.hello : NULL);
+    tcp_greet_begin(link->greeting, &tcp.secret, link->fd, &tcp.meeting.hello, link->is_out ? link->peer : -1);
     link->state = TCP_GREETING;
     return true;
 }
@@ -152,6 +152,7 @@ static void connected(tcp_link *link)
         return;
     }
     want_room(link, false);
+    link->begin_s = tess_os_now_s(); /* a rank that is busy answers late */
     if (begin_greeting(link))
         greet(link);
     else
@@ -202,13 +203,11 @@ static void accept_callers(void)
     }
 }
 
-/* Whether the caller is a rank of this job whose messages do not come over another link already. */
+/* Whether the caller's messages do not come over another link already. */
 static bool is_welcome(const tcp_hello *hello)
 {
-    bool is_ours = hello->purpose == TCP_TO_SEND && hello->world == tcp.size &&
-                   memcmp(hello->job, tcp.meeting.job, sizeof(hello->job)) == 0;
-    const tcp_link *before = is_ours ? tcp.peers[hello->rank].in : NULL;
-    return is_ours && (before == NULL || !before->used);
+    const tcp_link *before = tcp.peers[hello->rank].in;
+    return before == NULL || !before->used;
 }
 
 static void greet(tcp_link *link)

@@ -79,7 +79,15 @@ typedef struct host {
     struct pollfd *polls;
 } host;
 
-/* Listens at the job's address if that belongs to this machine; else, as behind a NAT, on all addresses. */
+/* Whether other hosts reach this machine by the one address of `name`. Debian gives a host's own name as 127.0.1.1. */
+static bool is_for_all(const char *name, const char *address, int n)
+{
+    const bool is_loopback = strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0;
+    return strcmp(name, "localhost") == 0 || (n == 1 && (!is_loopback || strcmp(name, address) == 0));
+}
+
+/* Listens at the job's address if that belongs to this machine and other hosts know it; else, as behind a NAT, on all
+ * addresses. */
 static tess_status listen_for_ranks(const tcp_meeting *m, int *fd)
 {
     char addresses[ADDRESSES][OS_ADDRESS_BYTES];
@@ -87,7 +95,9 @@ static tess_status listen_for_ranks(const tcp_meeting *m, int *fd)
     uint16_t port;
     TESS_TRY(tess_os_resolve(m->master, addresses, ADDRESSES, &n));
     errno = 0;
-    tess_status status = n > 0 ? tess_os_listen(addresses[0], m->port, m->port, fd, &port) : TESS_E_NOT_FOUND;
+    tess_status status = n > 0 && is_for_all(m->master, addresses[0], n)
+                             ? tess_os_listen(addresses[0], m->port, m->port, fd, &port)
+                             : TESS_E_NOT_FOUND;
     bool is_taken = status != TESS_OK && errno == EADDRINUSE;
     if (status != TESS_OK && !is_taken) {
         tess_error_clear();
@@ -117,7 +127,7 @@ static void accept_callers(host *h)
         if (fd < 0)
             return;
         *c = (caller){.fd = fd, .until_s = tess_os_now_s() + stranger_s};
-        tcp_greet_begin(&c->greeting, h->m->secret, fd, NULL);
+        tcp_greet_begin(&c->greeting, h->m->secret, fd, &h->m->hello, -1);
     }
 }
 
@@ -254,10 +264,11 @@ static int reach(const tcp_meeting *m, const char *address, double until_s, tcp_
                                                                        : tess_os_connected(fd);
     snprintf(why, size, "%s", strerror(reason));
     if (reason == 0) {
-        tcp_greet_begin(greeting, m->secret, fd, &m->hello);
+        const double greeted_s = tess_os_now_s() + stranger_s < until_s ? tess_os_now_s() + stranger_s : until_s;
+        tcp_greet_begin(greeting, m->secret, fd, &m->hello, 0);
         ready.events = POLLIN;
-        while ((greeted = tcp_greet(greeting)) == 0 && tess_os_now_s() < until_s)
-            poll(&ready, 1, left_ms(until_s, 500));
+        while ((greeted = tcp_greet(greeting)) == 0 && tess_os_now_s() < greeted_s)
+            poll(&ready, 1, left_ms(greeted_s, 500));
         snprintf(why, size, "%s", greeted < 0 ? greeting->reason : "it does not answer");
     }
     if (greeted <= 0)
@@ -305,12 +316,16 @@ static tess_status call_first(tcp_meeting *m, const tess_agent_address *mine, bo
     char addresses[ADDRESSES][OS_ADDRESS_BYTES];
     double begin_s = tess_os_now_s(), until_s = begin_s + m->timeout_s, next_s = begin_s + report_s;
     char why[TCP_TEXT_BYTES];
-    int n;
-    TESS_TRY(tess_os_resolve(m->master, addresses, ADDRESSES, &n));
-    for (int i = 0;; i++) {
-        TESS_TRY(call(m, mine, addresses[i % (n > 0 ? n : 1)], until_s, why, sizeof(why)));
-        if (why[0] == '\0')
-            return TESS_OK;
+    for (int i = 0, n = 0;; i++) {
+        if (n == 0 && (tess_os_resolve(m->master, addresses, ADDRESSES, &n) != TESS_OK || n == 0)) {
+            snprintf(why, sizeof(why), "%s", tess_error_message()); /* its name may become known when it starts */
+            tess_error_clear();
+            n = 0;
+        } else {
+            TESS_TRY(call(m, mine, addresses[i % n], until_s, why, sizeof(why)));
+            if (why[0] == '\0')
+                return TESS_OK;
+        }
         double now_s = tess_os_now_s();
         TESS_CHECK(now_s < until_s, TESS_E_TIMEOUT,
                    "rank %d on host %s did not reach rank 0 at %s:%d within %.0f s: %s (did rank 0 start?)",

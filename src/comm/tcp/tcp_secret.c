@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "base/core/variables.h"
 #include "comm/tcp/tcp_impl.h"
@@ -15,7 +16,10 @@ static tess_status read_file(const char *path, tcp_secret *secret)
     FILE *file = fopen(path, "re");
     TESS_CHECK(file != NULL, TESS_E_NOT_FOUND, "TESSERA_SECRET_FILE: cannot open %s: %m", path);
     secret->n = fread(secret->bytes, 1, sizeof(secret->bytes), file);
+    const bool is_long = fgetc(file) != EOF;
     fclose(file);
+    TESS_CHECK(!is_long, TESS_E_INVALID, "the job's secret (%s) has more than %zu bytes: " HOW_TO_MAKE, path,
+               sizeof(secret->bytes));
     return TESS_OK;
 }
 
@@ -31,7 +35,7 @@ static tess_status read_secret(tcp_secret *secret)
     } else {
         TESS_TRY(read_file(path, secret));
     }
-    while (secret->n > 0 && strchr(" \t\r\n", secret->bytes[secret->n - 1]) != NULL)
+    while (secret->n > 0 && memchr(" \t\r\n", secret->bytes[secret->n - 1], 4) != NULL)
         secret->n--;
     TESS_CHECK(secret->n >= LEAST_BYTES, TESS_E_INVALID,
                "the job's secret (%s) has %zu bytes, and needs at least %d: " HOW_TO_MAKE,
@@ -60,10 +64,17 @@ static tess_status load_crypto(tcp_secret *secret)
 tess_status tcp_secret_open(tcp_secret *secret)
 {
     TESS_TRY(read_secret(secret));
-    return load_crypto(secret);
+    TESS_TRY(load_crypto(secret));
+    tcp_hello trial = {.magic = "tessera"};
+    uint8_t proof[TCP_NONCE_BYTES];
+    TESS_CHECK(getrandom(trial.nonce, TCP_NONCE_BYTES, 0) == TCP_NONCE_BYTES &&
+                   tcp_secret_prove(secret, "trial", &trial, trial.nonce, proof),
+               TESS_E_UNSUPPORTED,
+               "libcrypto computes no HMAC with SHA-256, or the system gives no random bytes: see OPENSSL_CONF");
+    return TESS_OK;
 }
 
-void tcp_secret_prove(const tcp_secret *secret, const char *side, const tcp_hello *hello,
+bool tcp_secret_prove(const tcp_secret *secret, const char *side, const tcp_hello *hello,
                       const uint8_t nonce[TCP_NONCE_BYTES], uint8_t proof[TCP_NONCE_BYTES])
 {
     struct {
@@ -74,6 +85,7 @@ void tcp_secret_prove(const tcp_secret *secret, const char *side, const tcp_hell
     unsigned int n = 0;
     snprintf(said.side, sizeof(said.side), "%s", side);
     memcpy(said.nonce, nonce, sizeof(said.nonce));
-    secret->hmac(secret->sha256(), secret->bytes, (int)secret->n, (const unsigned char *)&said, sizeof(said), proof,
-                 &n);
+    return secret->hmac(secret->sha256(), secret->bytes, (int)secret->n, (const unsigned char *)&said, sizeof(said),
+                        proof, &n) != NULL &&
+           n == TCP_NONCE_BYTES;
 }

@@ -17,7 +17,7 @@
 #include "job/place.h"
 
 /* A process has one wire (wire/wire.h), and so one state. */
-tcp_state tcp;
+tcp_state tcp = {.listen_fd = -1, .epoll_fd = -1};
 
 /* ---- Groups ---- */
 static bool is_valid(const int *ranks, int n)
@@ -131,16 +131,20 @@ static tess_status open_links(const wire_process *process)
     tess_environment e;
     tess_agent_address mine;
     TESS_TRY(tess_environment_read(&e));
+    TESS_CHECK(e.starter == TESS_STARTER_TORCHRUN, TESS_E_INVALID,
+               "TESSERA_MPI=tcp, but %s is of a starter whose ranks meet over its MPI: leave TESSERA_MPI out, or start "
+               "the hosts with `tessera launch --rdzv`",
+               e.reported_by);
     TESS_CHECK(e.master[0] != '\0' && e.master_port > 0, TESS_E_INVALID,
                "%s, but MASTER_ADDR or MASTER_PORT is not set: they say where rank 0 waits for the other ranks",
                e.reported_by);
     TESS_TRY(make_state(process, &e));
     TESS_TRY(tcp_secret_open(&tcp.secret));
+    allow_connections(tcp.size);
     TESS_TRY(tess_host_listen(&mine, &tcp.listen_fd));
     TESS_TRY(tcp_meet(&tcp.meeting, &mine));
     tcp.meeting.hello.purpose = TCP_TO_SEND;
     memcpy(tcp.meeting.hello.job, tcp.meeting.job, sizeof(tcp.meeting.job));
-    allow_connections(tcp.size);
     tcp.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     struct epoll_event event = {.events = EPOLLIN};
     if (tcp.epoll_fd < 0 || epoll_ctl(tcp.epoll_fd, EPOLL_CTL_ADD, tcp.listen_fd, &event) != 0)
