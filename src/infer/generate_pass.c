@@ -37,18 +37,19 @@ static void want_row(tess_generator *g, text *t, int64_t last, int64_t *n_rows)
 }
 
 /* Checks the logits of a pass. If they are broken, computes the pass again to name the first tensor that is. Ranks that
- * share the model leave it to the sampler. */
+ * share the model, and devices apart, leave it to the sampler. */
 static tess_status check_logits(tess_generator *g, const tess_range *all, const tess_head_task *task)
 {
     const int64_t n = task->n_rows * tess_generate_vocab(g);
     int64_t at = -1;
     float value = 0;
-    if (n == 0 || g->options.points.degree > 1)
+    const tess_device *device = tess_stream_device(g->stream);
+    if (n == 0 || g->options.points.degree > 1 || !tess_device_get_properties(device)->host_memory)
         return TESS_OK;
     TESS_TRY(tess_stream_kernels(g->stream)->find_not_finite(
         g->stream, &(tess_find_not_finite_args){.x = task->logits, .dtype = TESS_F32, .n = n, .first = &at}));
     if (at >= 0)
-        TESS_TRY(tess_fetch(g->stream, &value, task->logits + at, sizeof(value)));
+        value = task->logits[at];
     if (value == 0 || value == -INFINITY) /* the sampler judges these */
         return TESS_OK;
     tess_bad_tensor bad = {.model = g->model};
@@ -263,7 +264,7 @@ static tess_status draw_and_accept(tess_generator *g, const generate_run *run, i
     const tess_generator_stages *stages = &g->options.stages;
     int64_t n;
     TESS_TRY(prepare(g, &n_rows, &n));
-    if (n == 0 || g->options.points.degree > 1)
+    if (n == 0)
         return TESS_OK;
     tess_status status = g->sampler != NULL ? draw(g, run, n_rows, n) : TESS_OK;
     if (stages->share != NULL)

@@ -419,47 +419,12 @@ static void a_product_that_is_wrong_is_named(void)
     tess_stream_destroy(&s);
 }
 
-static bool all_aligned;
-static int n_seen;
-
-static tess_status see_results(TESS_UNUSED tess_stream *s, const tess_gemm_grouped *x)
-{
-    for (int64_t i = 0; i < x->n_products; i++, n_seen++)
-        all_aligned = all_aligned && (uintptr_t)x->products[i].g.c % 64 == 0;
-    return TESS_OK;
-}
-
-/* The places of a batch in the work space, whose products have 63 elements in a row. */
-static void results_in_the_work_space_are_aligned(void)
-{
-    static const group_case odd = {"odd", 63, 7, 3, {1, 3, 5}};
-    static problem p;
-    tess_stream *s = open_stream(0, 1);
-    tess_kernels table = *s->kernels;
-    const tess_kernels *own = s->kernels;
-    table.gemm_grouped = see_results;
-    s->kernels = &table;
-    for (kind kind = GRADIENT_OF_ACT; kind <= TWO_TERMS; kind++) {
-        problem_make(&p, kind, &odd, TESS_BF16);
-        all_aligned = true;
-        n_seen = 0;
-        EXPECT_OK(tess_gemm_grouped_by_rows(
-            s, &(tess_gemm_grouped){
-                   .products = p.products, .n_products = odd.n_groups, .ab_dtype = TESS_BF16, .work = p.work.data}));
-        EXPECT(all_aligned && n_seen >= odd.n_groups);
-        problem_free(&p);
-    }
-    s->kernels = own;
-    tess_stream_destroy(&s);
-}
-
 static const test_case cases[] = {
     CASE(products_of_rows_have_the_bits_of_each_alone),
     CASE(activations_follow_each_product),
     CASE(terms_and_leaves_are_those_of_each_product),
     CASE(gradients_of_weights_have_the_bits_of_each_alone),
     CASE(kinds_may_be_mixed),
-    CASE(results_in_the_work_space_are_aligned),
     CASE(a_product_that_is_wrong_is_named),
 };
 

@@ -49,7 +49,7 @@ static tess_status check_logprobs(evaluation_run *run, const tess_batch *batch)
     int64_t at = -1;
     tess_stream *stream = run->meter.stream;
     const tess_reporter *reporter = run->options->reporter;
-    if (run->warned || reporter == NULL)
+    if (run->warned || reporter == NULL || !tess_device_get_properties(tess_stream_device(stream))->host_memory)
         return TESS_OK;
     TESS_TRY(tess_stream_kernels(stream)->find_not_finite(
         stream,
