@@ -71,7 +71,9 @@ struct model {
         return tess_mesh_create(runtime.get(), &axis, 1, out);
     });
     fsdp_handle fsdp = made<fsdp_handle>([this](auto out) {
-        const tess_fsdp_policy policy{TESS_STRATEGY_FULL, TESS_F32, TESS_F32, 1, 0};
+        tess_fsdp_policy policy{};
+        policy.strategy = TESS_STRATEGY_FULL;
+        policy.reshard_after_forward = 1;
         return tess_fsdp_create(mesh.get(), &policy, out);
     });
     tess_unit *unit = nullptr; // belongs to fsdp

@@ -208,8 +208,12 @@ static tess_status open_context(tess_engine *e, tess_executor_options *options)
 
 static tess_status build_executor(tess_engine *e)
 {
-    if (e->program != NULL)
+    e->pieces.context = (tess_context){.points.degree = 1, .n_leaves = 1};
+    if (e->program != NULL) {
+        TESS_CHECK(e->config->training.context_leaves == 1, TESS_E_UNSUPPORTED,
+                   "training.context_leaves: a program of its own sums over tokens itself: set it to 1");
         return tess_foreign_ready(e);
+    }
     tess_hooks hooks = tess_engine_hooks(e);
     tess_executor_options options = tess_engine_activations(e->config);
     int n_local = (int)tess_coordinates_rounds(&e->at, tess_config_micro_batches(e->config));
