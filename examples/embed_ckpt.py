@@ -25,8 +25,8 @@ class Axis(Structure):
 
 
 class Policy(Structure):
-    _fields_ = [(name, c_int) for name in
-                ("strategy", "param_dtype", "reduce_dtype", "reshard_after_forward", "prefetch")]
+    _fields_ = [*[(name, c_int) for name in
+                  ("strategy", "param_dtype", "reduce_dtype", "reshard_after_forward", "prefetch")], ("size", c_size_t)]
 
 
 class Shape(Structure):
@@ -45,7 +45,8 @@ class Param(Structure):
 class OptimizerOptions(Structure):
     """kind 0: AdamW."""
     _fields_ = [("kind", c_int), *[(name, c_float) for name in ("beta1", "beta2", "eps", "weight_decay", "momentum")],
-                ("nesterov", c_bool), ("muon_rate", c_int), ("state_dtype", c_int), ("seed", ctypes.c_uint64)]
+                ("nesterov", c_bool), ("muon_rate", c_int), ("state_dtype", c_int), ("seed", ctypes.c_uint64),
+                ("size", c_size_t)]
 
 
 class Box(Structure):
