@@ -73,8 +73,10 @@ static bool is_drawn(const char *line, size_t size)
     /* box-drawing characters, U+2500 to U+257F */
     const bool is_boxed = size > 2 && first == '\xe2' && (line[1] == '\x94' || line[1] == '\x95');
     const bool is_row = (first == '|' || first == '+') && (last == '|' || last == '+');
-    return is_row || is_boxed || has_columns(line, size) ||
-           (size > 1 && strchr("-=*#_ ", last) != NULL && line[size - 2] == last);
+    /* stars end lines of Slurm, too: "*** JOB 6 ON n1 CANCELLED AT 10:00:00 ***", whose rest may stand on a line */
+    const bool is_rule =
+        size > 1 && strchr("-=*#_ ", last) != NULL && line[size - 2] == last && (last != '*' || first == '*');
+    return is_row || is_boxed || has_columns(line, size) || is_rule;
 }
 
 /* Whether both lines begin in the same way, except for numbers. */
