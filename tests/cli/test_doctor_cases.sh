@@ -38,7 +38,6 @@ has_case nan-megatron cause loss-printed-nan '(step 5426)' rank
 has_case ibv-modify-qp cause nccl-ib-connect 'from GPU 5 on node-a (pid 100, mlx5_5:1) to ::ffff:192.0.2.65' memory
 has_case srun-out-of-memory cause slurm-oom-kill 'tasks 1-3 on node-e: '
 has_case slurm-node-lost-tessera cause slurm-node-fail 'host h3: Slurm lost a host' h2
-has_case slurm-time-limit-step cause slurm-time-limit 'the job reached its time limit' task
 has_case slurm-saved-before-limit cause tessera-interrupted 'the run was asked to stop; it saved and ended'
 has_case slurm-node-fail-host cause slurm-node-fail 'host node-g: Slurm lost a host' node-h
 has_case mpirun-signal cause killed 'rank 37 on node-j (pid 4242): a process got SIGKILL'
