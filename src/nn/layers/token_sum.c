@@ -35,7 +35,8 @@ tess_status tess_norm_sums(const tess_layer_call *c, bool layer_norm, const tess
 {
     const int n = args->dw != NULL || args->db != NULL ? c->n_leaves : 1;
     const int64_t C = args->C, levels = __builtin_ctz((unsigned)c->n_leaves);
-    const tess_leaf_sum dw = {args->dw, c->leaf_room, NULL, C}, db = {args->db, c->leaf_room + levels * C, NULL, C};
+    float *const rest = n > 1 ? c->leaf_room + levels * C : NULL;
+    const tess_leaf_sum dw = {args->dw, c->leaf_room, NULL, C}, db = {args->db, rest, NULL, C};
     for (int leaf = 0; leaf < n; leaf++) {
         tess_norm_grad_args part = *args;
         part.T = args->T / n;
