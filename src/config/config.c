@@ -311,11 +311,16 @@ static const char *device_of(const tess_config *c)
     return device != NULL ? device : tess_variable_value(TESS_VAR_DEVICE);
 }
 
+static bool is_on_gpu(const tess_config *c)
+{
+    const char *device = device_of(c);
+    return device != NULL && strncmp(device, "cuda", strlen("cuda")) == 0;
+}
+
 /* A GPU's products with leaves are others than those of one leaf, so the bits would depend on the ranks. */
 static tess_status check_leaves_on_device(const tess_config *c)
 {
-    const char *device = device_of(c);
-    TESS_CHECK(device == NULL || strcmp(device, "cuda") != 0, TESS_E_UNSUPPORTED,
+    TESS_CHECK(!is_on_gpu(c), TESS_E_UNSUPPORTED,
                "training.context_leaves: leaves of sums over tokens are computed on the CPU alone so far: set it to 1, "
                "or job.device=cpu");
     return TESS_OK;
@@ -415,13 +420,10 @@ static tess_status check_precision(const tess_config *c)
 tess_precision tess_config_precision(const tess_config *config, const char *kernels)
 {
     tess_precision named = (tess_precision)config->training.mixed_precision_param;
-    const char *device = tess_config_device(config);
-    if (device == NULL)
-        device = tess_variable_value(TESS_VAR_DEVICE);
-    bool on_gpu = device != NULL && strncmp(device, "cuda", strlen("cuda")) == 0; /* those that are supported have it */
     if (named != TESS_PRECISION_AUTO)
         return named;
-    return on_gpu || tess_kernels_have_bf16(kernels) ? TESS_PRECISION_BF16 : TESS_PRECISION_F32;
+    /* GPUs that are supported have bfloat16 */
+    return is_on_gpu(config) || tess_kernels_have_bf16(kernels) ? TESS_PRECISION_BF16 : TESS_PRECISION_F32;
 }
 
 /* Chooses for processes that are no ranks; ranks have chosen by then. */
