@@ -6,7 +6,7 @@ TEST_JOBS ?= $(shell expr 2 '*' $$(nproc)) # most tests wait half of their time
 TEXT = out/kjv.txt
 EMULATED = ^test_(device_(emulated|gemm|attention|norm|glu|rope|reduce|adamw|convert|cross_entropy|embedding|moments|fp8|select)|nn_rows|nn_points|golden_(llama|mistral|qwen2|qwen3|gpt2)$$)
 
-.PHONY: all run rl chat bench tests-built test test-bare test-ranks test-layouts test-far test-emulated test-slurm test-gpu test-deploy bench-gpu install deb tarball wheels image clean
+.PHONY: all run rl chat bench tests-built test test-bare test-ranks test-layouts test-matrices test-far test-emulated test-slurm test-gpu test-deploy bench-gpu install deb tarball wheels image clean
 
 all: $(BUILD)/build.ninja
 	@cmake --build $(BUILD) --parallel $(JOBS) --target tessera
@@ -78,6 +78,11 @@ test-layouts: all
 	@tests/cli/test_tied_layouts.sh $(BUILD)/tessera $(CURDIR) all
 	@tests/cli/test_tensor_layouts.sh $(BUILD)/tessera $(CURDIR) all
 	@tests/cli/test_verify_layouts.sh $(BUILD)/tessera $(CURDIR) all
+
+# The matrices of which `make test` runs one case in three: some minutes.
+test-matrices: tests-built
+	@TESS_TEST_ALL=1 ctest --test-dir $(TEST_BUILD) -L matrix --parallel $(TEST_JOBS) --output-on-failure --no-label-summary \
+	    --no-tests=error
 
 # More tests with the model on the far device: waits and fetches that only a GPU would miss. Some minutes.
 test-far: tests-built

@@ -56,8 +56,8 @@ const char *test_path(const char *relative);
 int test_rank(void);
 
 /* Whether a case of a matrix runs. Normally each case runs. Address sanitizers make cases five times as expensive, so
- * one case in six runs. The environment's TESS_TEST_ONE_IN=N divides the share by N. The choice is the same each time
- * and on each rank. */
+ * one case in six runs. The environment's TESS_TEST_ONE_IN=N divides the share by N, and TESS_TEST_ALL takes every
+ * case. The choice is the same each time and on each rank. */
 bool test_takes(void);
 
 _Noreturn void test_fail(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
