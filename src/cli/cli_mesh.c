@@ -1,11 +1,13 @@
-/* `tessera mesh`: shows the place of each rank in a mesh. */
+/* `tessera mesh`: shows the place of each rank in a mesh, and what ranks that divide tokens cost. */
 #include "bench/comm/comm_axes.h"
 #include "cli/cli.h"
 #include "control/supervise/mesh_plan.h"
+#include "plan/context_plan.h"
 
 typedef struct mesh_flags {
-    const char *measure;
-    int64_t most; /* size of the messages to measure */
+    const char *measure, *context;
+    double tflops, link, latency; /* speed of a rank for --context; 0: not given */
+    int64_t most;                 /* size of the messages to measure */
     tess_form_style style;
 } mesh_flags;
 
@@ -41,10 +43,23 @@ static tess_status show(tess_mem *mem, const tess_mesh_plan *plan, const mesh_fl
     return cli_print_text(status, &text);
 }
 
+/* Shows what ranks that divide the tokens of a micro-batch cost. */
+static tess_status show_context(tess_mem *mem, const tess_mesh_request *request, const mesh_flags *flags)
+{
+    const tess_context_speed speed = {flags->tflops * 1e12, flags->link * 1e9, flags->latency * 1e-6};
+    TESS_AUTO(tess_config_free) tess_config config = {0};
+    json_t *report;
+    TESS_CHECK((flags->tflops > 0) == (flags->link > 0), TESS_E_INVALID,
+               "--tflops and --link: times need both: what a rank computes, and what it receives");
+    TESS_TRY(tess_config_load(mem, request->config, request->overrides, request->n_overrides, &config));
+    TESS_TRY(tess_context_describe(mem, &config, flags->tflops > 0 ? &speed : NULL, &report));
+    return cli_report(mem, report, tess_context_form, flags->style, JSON_INDENT(2));
+}
+
 static int run(tess_mem *mem, int argc, char **argv)
 {
     tess_mesh_request request = {0};
-    mesh_flags chosen = {.most = 100 << 20};
+    mesh_flags chosen = {.most = 100 << 20, .latency = 50};
     int64_t ranks = 0;
     const cli_flag flags[] = {
         {"--mesh", "AXES", "dp=2,tp=4: the last axis varies fastest, -1 takes what is left", .text = &request.axes},
@@ -52,6 +67,14 @@ static int run(tess_mem *mem, int argc, char **argv)
         {"--hosts", "HOSTS", "h1:4,h2:4: hosts with their ranks", .text = &request.hosts},
         {"--inside", "AXIS", "with --mesh: order ranks so that this axis stays inside hosts", .text = &request.inside},
         {"--axis", "NAME", "groups of this axis alone", .text = &request.axis},
+        {"--context", NULL, "what ranks that divide tokens (cp) receive, keep and compute, for 1, 2, 4 and 8 of them",
+         .text = &chosen.context},
+        {"--tflops", "N", "with --context: 10^12 operations per second of a rank, for times", .number = &chosen.tflops,
+         .least = 1e-6, .most = 1e6},
+        {"--link", "GB", "with --context: 10^9 bytes per second that a rank receives, for times",
+         .number = &chosen.link, .least = 1e-6, .most = 1e6},
+        {"--latency", "US", "with --context: microseconds of an exchange (50)", .number = &chosen.latency, .least = 0,
+         .most = 1e6},
         {"--measure", NULL, "check each axis with real ranks, on this machine, and time an all_reduce",
          .text = &chosen.measure},
         {"--most", "SIZE", "largest size to measure, such as 64MiB (100); a plain number counts MiB",
@@ -63,6 +86,8 @@ static int run(tess_mem *mem, int argc, char **argv)
     request.overrides = words;
     request.n_overrides = n;
     request.ranks = (int)ranks;
+    if (chosen.context != NULL)
+        return cli_end(show_context(mem, &request, &chosen));
     tess_mesh_plan plan;
     tess_status status = tess_mesh_plan_make(mem, &request, &plan);
     if (status == TESS_OK)

@@ -149,6 +149,14 @@ static void add_volume(json_t *rows, const char *axis, const char *operation, js
                                           number, "mib", bytes / 0x1p20));
 }
 
+/* Names the axes whose ranks share layers, or the tokens of layers. */
+static const char *sharing_axes(const tess_config *c)
+{
+    if (c->parallelism.context_parallel_degree == 1)
+        return "tp";
+    return c->parallelism.tensor_parallel_degree == 1 ? "cp" : "cp, tp";
+}
+
 /* Adds what a step of rank 0 brings from other ranks: a row for each team and operation. */
 static tess_status predict_volume(const tess_memory_plan *plan, const tess_model_config *sizes, json_t *memory)
 {
@@ -168,7 +176,7 @@ static tess_status predict_volume(const tess_memory_plan *plan, const tess_model
                        (double)row->bytes);
     }
     if (dry.exchanged_bytes > 0)
-        add_volume(rows, "tp", "exchanges of layers", json_string(""), dry.exchanged_bytes);
+        add_volume(rows, sharing_axes(plan->config), "exchanges of layers", json_string(""), dry.exchanged_bytes);
     add_volume(rows, "all", "", json_string(""), sum);
     json_object_set_new(memory, "volume", rows);
     return TESS_OK;

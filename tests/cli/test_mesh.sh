@@ -30,7 +30,15 @@ expect "the example in three dimensions" 0 "pp 1    stage 1: layers 4-5, head" \
     sh -c "cd '$project' && '$tessera' mesh examples/kjv_3d.yaml -n 8"
 expect "parts of a model by torchtitan's other key" 2 "did you mean 'parallelism.pipeline_parallel_split_points'?" \
     "$tessera" mesh c.yaml -n 2 parallelism.module_fqns_per_model_part=x
+expect "what ranks that divide tokens cost" 0 \
+    "2  gather   contiguous" "$tessera" mesh c.yaml --context training.seq_len=64 training.local_batch_size=1
+grep -q "^    4  ring     zigzag  *64 " output && pass "rows are filled up" || fail "4 ranks: $(cat output)"
+expect "and how long it takes" 0 '"step_ms":' "$tessera" mesh c.yaml --context --tflops 1 --link 10 --json
+expect "of a number of ranks of its own" 0 "   16  ring     contiguous" \
+    "$tessera" mesh c.yaml --context parallelism.context_parallel_degree=16
+expect "times need both speeds" 2 "times need both" "$tessera" mesh c.yaml --context --link 3
 rm model.json
+expect "the cost without a model" 2 "--context: the configuration names no model" "$tessera" mesh --context
 expect "the groups of one axis" 0 "dp    [0 2] [1 3]" "$tessera" mesh --mesh dp=2,tp=2 --axis dp
 expect "an axis is kept inside hosts" 0 "pp    [0 1] [2 3] [4 5] [6 7]" \
     "$tessera" mesh --mesh pp=2,tp=4 --hosts h1:4,h2:4 --inside pp

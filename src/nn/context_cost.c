@@ -1,0 +1,139 @@
+#include "nn/context_cost.h"
+
+#include <stdbool.h>
+
+static int own_leaves(const tess_context *context, int *first)
+{
+    const int n = context->n_leaves / context->points.degree;
+    *first = context->points.rank * n;
+    return n;
+}
+
+int64_t tess_context_piece_pairs(const tess_context *context)
+{
+    int64_t pairs = 0;
+    int first, n = own_leaves(context, &first);
+    for (int leaf = first; leaf < first + n; leaf++)
+        pairs += tess_context_piece(context, leaf) + 1;
+    return pairs;
+}
+
+/* Sum of min(p, most) over p in [from, to), from >= 1. */
+static double sum_of(double from, double to, double most)
+{
+    const double end = to - 1 < most ? to : most + 1 > from ? most + 1 : from; /* p < end are not cut */
+    return (end - from) * (from + end - 1) / 2 + (to - end) * most;
+}
+
+/* Pairs of the tokens [begin, end). The i-th token of a sequence sees i + 1 keys, and is seen by all from i on. */
+static double pairs_of(const tess_context_sizes *s, int64_t begin, int64_t end, bool by_keys)
+{
+    const int64_t n_real = s->n_tokens - s->n_filled, last = end < n_real ? end : n_real;
+    const double most = s->window > 0 ? (double)s->window : (double)s->length;
+    double pairs = (double)(end - (begin > last ? begin : last)); /* tokens that fill up see themselves */
+    for (int64_t at = begin, next; at < last; at = next) {
+        const int64_t first = at / s->length * s->length,
+                      stop = first + s->length < n_real ? first + s->length : n_real;
+        next = stop < last ? stop : last;
+        pairs += by_keys ? sum_of((double)(stop - next + 1), (double)(stop - at + 1), most)
+                         : sum_of((double)(at - first + 1), (double)(next - first + 1), most);
+    }
+    return pairs;
+}
+
+double tess_context_token_pairs(const tess_context_sizes *s, const tess_context *context, bool by_keys)
+{
+    const int64_t rows = s->n_tokens / context->n_leaves;
+    double pairs = 0;
+    int first, n = own_leaves(context, &first);
+    for (int leaf = first; leaf < first + n; leaf++) {
+        const int64_t begin = tess_context_piece(context, leaf) * rows;
+        pairs += pairs_of(s, begin, begin + rows, by_keys);
+    }
+    return pairs;
+}
+
+/* All pairs, of the rank's heads. Forward has two products (scores, outputs). Backward has five: scores, their
+ * gradient, dq, dk and dv. */
+static tess_context_cost cost_by_heads(const tess_context_sizes *s, const tess_context *context)
+{
+    const int64_t H = s->n_heads, G = s->n_kv_heads, D = s->head_size, c = context->points.degree;
+    const int64_t own = s->n_tokens / c, others = s->n_tokens - own;
+    const tess_context whole = {.points.degree = 1, .n_leaves = 1};
+    int64_t begin, g;
+    tess_cut_range((tess_cut){G, 1}, (int)c, context->points.rank, &begin, &g);
+    const int64_t h = g * (H / G);
+    const double flops = 2.0 * (double)(h * D) * tess_context_token_pairs(s, &whole, false);
+    tess_context_cost cost = {.forward.flops = 2 * flops, .backward.flops = 5 * flops};
+    if (c == 1)
+        return cost;
+    /* q, k and v arrive for own heads; outputs, or dq, dk and dv, for own tokens. */
+    cost.forward.elements = others * (h + 2 * g) * D + own * (H - h) * D;
+    cost.forward.floats = own * (H - h);
+    cost.forward.exchanges = 5;
+    cost.backward.elements = others * (3 * h + 2 * g) * D + own * (H - h + 2 * (G - g)) * D;
+    cost.backward.floats = others * h;
+    cost.backward.exchanges = 9;
+    return cost;
+}
+
+/* The rank's own queries, of all heads. Backward computes dq of own queries, and dk and dv of own keys, and so the
+ * scores and their gradient for both. */
+static tess_context_cost cost_by_queries(const tess_context_sizes *s, const tess_context *context)
+{
+    const int64_t H = s->n_heads, G = s->n_kv_heads, D = s->head_size, c = context->points.degree;
+    const int64_t others = s->n_tokens - s->n_tokens / c;
+    const double flops = 2.0 * (double)(H * D), queries = flops * tess_context_token_pairs(s, context, false),
+                 keys = flops * tess_context_token_pairs(s, context, true);
+    tess_context_cost cost = {.forward.flops = 2 * queries, .backward.flops = 3 * queries + 4 * keys};
+    cost.forward.elements = others * 2 * G * D;
+    cost.forward.exchanges = 2 * G;
+    cost.backward.elements = others * (3 * H + 2 * G) * D;
+    cost.backward.floats = others * H;
+    cost.backward.exchanges = 6 * G;
+    return cost;
+}
+
+/* Pieces of others that tokens of this rank's pieces see as keys, or that see them. */
+static int64_t pieces_of_others(const tess_context_sizes *s, const tess_context *context, bool seen)
+{
+    const int64_t rows = s->n_tokens / context->n_leaves, real = s->n_tokens - s->n_filled, L = s->length;
+    int64_t n = 0;
+    int first, own = own_leaves(context, &first);
+    for (int leaf = 0; leaf < context->n_leaves; leaf++) {
+        const int64_t other = tess_context_piece(context, leaf);
+        bool needed = false;
+        for (int i = first; i < first + own && (leaf < first || leaf >= first + own); i++) {
+            const int64_t mine = tess_context_piece(context, i), early = seen ? other : mine,
+                          late = seen ? mine : other, begin = late * rows, last = (early + 1) * rows - 1;
+            /* A sequence, or a window, reaches from the last token of the early piece to the first of the late one. */
+            needed = needed || (early < late && begin < real && begin / L == last / L &&
+                                (s->window == 0 || begin - last < s->window));
+        }
+        n += needed;
+    }
+    return n;
+}
+
+/* The rank's own queries, as with gather. A leaf of keys travels to each rank that sees it, in backward again, and then
+ * a leaf of queries, of their gradients, and of two numbers for each row and head, to each rank with keys for it. */
+static tess_context_cost cost_of_ring(const tess_context_sizes *s, const tess_context *context)
+{
+    const int64_t H = s->n_heads, G = s->n_kv_heads, D = s->head_size, rows = s->n_tokens / context->n_leaves;
+    const int64_t keys = pieces_of_others(s, context, true), queries = pieces_of_others(s, context, false);
+    tess_context_cost cost = cost_by_queries(s, context);
+    cost.forward.elements = keys * rows * 2 * G * D;
+    cost.forward.exchanges = keys;
+    cost.backward.elements = cost.forward.elements + queries * rows * 2 * H * D;
+    cost.backward.floats = queries * rows * 2 * H;
+    cost.backward.exchanges = keys + queries * (H / G);
+    return cost;
+}
+
+tess_context_cost tess_context_cost_of(const tess_context_sizes *sizes, const tess_context *context,
+                                       tess_context_way way)
+{
+    if (way == TESS_WAY_ULYSSES || context->points.degree == 1)
+        return cost_by_heads(sizes, context);
+    return way == TESS_WAY_RING ? cost_of_ring(sizes, context) : cost_by_queries(sizes, context);
+}
