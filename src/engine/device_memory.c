@@ -39,17 +39,19 @@ static bool share(const device_claim *a, const device_claim *b)
 static tess_status refuse(const tess_engine *e, const device_claim *mine, uint64_t need, int n)
 {
     char needed[32], left[32], activations[32], copies[32], users[320];
+    const bool cut = e->config->training.context_leaves > 1; /* a pass has no leaves */
     bool used = tess_cuda_describe_users(mine->place, users, sizeof(users)) > 0;
     return TESS_FAIL(
         TESS_E_INVALID,
         "device %s: %d rank%s would need %s of its memory, and %s is free%s%s (a rank: activations %s, parameters and "
         "gradients of two units at a time %s). It takes %sless of training.local_batch_size, or "
-        "activation_checkpoint.mode=full, or training.passes=2 and more. job.ignore_memory=true starts it as it is",
+        "activation_checkpoint.mode=full, or %s. job.ignore_memory=true starts it as it is",
         tess_device_get_properties(e->compute.device)->name, n, n > 1 ? "s on it" : "",
         tess_format_bytes((double)need, needed, sizeof(needed)),
         tess_format_bytes((double)mine->left, left, sizeof(left)), used ? ": " : "", users,
         tess_format_bytes((double)mine->activations, activations, sizeof(activations)),
-        tess_format_bytes((double)mine->copies, copies, sizeof(copies)), n > 1 ? "fewer ranks a GPU, " : "");
+        tess_format_bytes((double)mine->copies, copies, sizeof(copies)), n > 1 ? "fewer ranks a GPU, " : "",
+        cut ? "more of parallelism.context_parallel_degree" : "training.passes=2 and more");
 }
 
 static tess_status check_claims(const tess_engine *e, const device_claim *all, int n, const device_claim *mine)

@@ -92,6 +92,22 @@ static void describe_tensor(const tess_trainer *t)
                           n_tp, all);
 }
 
+/* Names the nearest lengths of rows with which no tokens fill up leaves. */
+static void describe_filling(const tess_trainer *t, int64_t rest, int64_t tokens)
+{
+    const tess_config *c = &t->config;
+    const int64_t unit = tess_context_length_unit(&t->engine->pieces.context, c->training.local_batch_size),
+                  below = c->training.seq_len / unit * unit;
+    char shorter[32] = "";
+    if (below > 1)
+        snprintf(shorter, sizeof(shorter), "%lld or ", (long long)below);
+    tess_trainer_note(t,
+                      "%s%lld tokens without targets fill up the leaves of each micro-batch of %lld: "
+                      "training.seq_len=%s%lld needs none",
+                      4 * rest > tokens ? "warning: " : "", (long long)rest, (long long)tokens, shorter,
+                      (long long)(below + unit));
+}
+
 static void describe_context(const tess_trainer *t)
 {
     const tess_config *c = &t->config;
@@ -113,10 +129,7 @@ static void describe_context(const tess_trainer *t)
                           "without one; with gather each would attend with its queries",
                           (long long)heads, n);
     if (rest > 0)
-        tess_trainer_note(t,
-                          "%lld tokens without targets fill up the leaves of each micro-batch of %lld: a "
-                          "training.seq_len that is a multiple of %d needs none",
-                          (long long)rest, (long long)tokens, TESS_LEAF_UNIT * context->n_leaves);
+        describe_filling(t, rest, tokens);
 }
 
 static void describe_batch(const tess_trainer *t)

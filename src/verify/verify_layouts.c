@@ -322,6 +322,17 @@ static tess_status run_walk(tess_mem *mem, const tess_verify_plan *plan, const t
     return status;
 }
 
+/* Ranks divide tokens only in a run with leaves, which change its bits: they are set, not chosen here. */
+static tess_status check_leaves(const conditions *c, int64_t n_leaves)
+{
+    int most = 1;
+    for (int i = 0; i < c->n_degrees[TESS_AXIS_CP]; i++)
+        most = c->degree[TESS_AXIS_CP][i] > most ? c->degree[TESS_AXIS_CP][i] : most;
+    TESS_CHECK(most == 1 || n_leaves > 1, TESS_E_INVALID,
+               "cp=%d: ranks divide tokens only if the run has leaves: set training.context_leaves=%d", most, 2 * most);
+    return TESS_OK;
+}
+
 static tess_status list_layouts(const tess_verify_plan *plan, const char *which, tess_verify_walk *walk)
 {
     conditions c;
@@ -331,6 +342,7 @@ static tess_status list_layouts(const tess_verify_plan *plan, const char *which,
     walk->n_experts = sizes.parts.experts.n;
     walk->n_leaves = plan->config->training.context_leaves;
     TESS_TRY_CTX(parse_conditions(which, &c), "--layouts %s", which);
+    TESS_TRY_CTX(check_leaves(&c, walk->n_leaves), "--layouts %s", which);
     TESS_TRY(factorise(&c, 0, plan->ranks, &first, walk));
     TESS_CHECK(walk->n > 0, TESS_E_INVALID, "--layouts %s: no layout of %d ranks is so", which, plan->ranks);
     return TESS_OK;

@@ -36,6 +36,8 @@ done
 
 same "one leaf, stated" chain 1 model.config=llama.json $half $leaves=1
 same "cp 2" llama 2 $llama $cp=2
+grep -q "warning: 73 tokens without targets fill up the leaves of each micro-batch of 183: training.seq_len=128 needs none" log &&
+    pass "a length without filling is named" || fail "no length: $(grep -i fill log)"
 same "cp 2, 6 ranks, zero2" llama 6 $llama $cp=2 $strategy=zero2
 same "cp 2, hybrid, 2 threads" llama 4 $llama $cp=2 $strategy=hybrid parallelism.data_parallel_replicate_degree=2 \
     training.threads=2

@@ -60,6 +60,7 @@ expect "no condition" 2 "'everything' is no condition: write all, or words" walk
 expect "an unknown strategy" 2 "'zero3' is not one of none, zero1, zero2, full, hybrid" walk --layouts strategy=zero3
 expect "an unknown schedule" 2 "1f1b" walk --layouts schedule=1f1p
 expect "a degree that is none" 2 "pp=two: give a number from 1" walk --layouts pp=two
+expect "ranks that divide tokens without leaves" 2 "set training.context_leaves=4" walk -n 4 --layouts cp=2
 expect "a degree that does not divide" 2 "no layout of 4 ranks is so" walk -n 4 --layouts pp=3
 [ -e out ] && fail "the dump folder was made" || pass "nothing was written"
 finish

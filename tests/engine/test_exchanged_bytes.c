@@ -10,6 +10,7 @@
 #include "engine/engine.h"
 #include "engine/stages/rank_stage.h"
 #include "config/config.h"
+#include "nn/context_cost.h"
 
 enum { ROWS = 2, LENGTH = 24, TOKENS = ROWS * LENGTH, MICRO_BATCHES = 4, PIPELINE_MICRO_BATCHES = 6 };
 
@@ -142,6 +143,49 @@ static void exchanged_bytes_are_the_formula(void)
         count(llama, "bfloat16", shared[i], 8);
         count(gpt2, "float32", shared[i], 4);
     }
+}
+
+/* ---- Ranks that divide tokens ---- */
+static void count_context(const char *method, const char *precision, tess_context_way way)
+{
+    tess_config config;
+    tess_runtime *runtime = test_stay_joined();
+    tess_model_config m;
+    tess_engine *e;
+    tess_engine_report report;
+    const int world = tess_runtime_world(runtime), leaves = 2 * world;
+    test_model(llama, &m);
+    test_configure(&config, world,
+                   "training.local_batch_size=%d training.global_batch_size=%d training.seq_len=%d training.steps=3 "
+                   "lr_scheduler.warmup_steps=1 parallelism.context_parallel_degree=%d training.context_leaves=%d "
+                   "parallelism.context_parallel_method=%s training.mixed_precision_param=%s",
+                   ROWS, ROWS * MICRO_BATCHES, LENGTH, world, leaves, method, precision);
+    EXPECT_OK(tess_engine_create(runtime, &config, &m, NULL, &e));
+    tess_batch_source source = tess_engine_source(e, NULL, next_tokens);
+    EXPECT_OK(tess_engine_step(e, &source, &report));
+    const int64_t all = (int64_t)TESS_LEAF_UNIT * leaves; /* TOKENS are fewer */
+    const tess_context_sizes sizes = {.n_heads = m.n_heads,
+                                      .n_kv_heads = m.n_kv_heads,
+                                      .head_size = m.head_size,
+                                      .n_tokens = all,
+                                      .length = LENGTH,
+                                      .n_filled = all - TOKENS};
+    const tess_context_cost cost = tess_context_cost_of(&sizes, &e->pieces.context, way);
+    const int64_t element = strcmp(precision, "float32") == 0 ? 4 : 2;
+    EXPECT_INT((int64_t)report.times.exchanged_bytes, MICRO_BATCHES * m.n_layers *
+                                                          (element * (cost.forward.elements + cost.backward.elements) +
+                                                           4 * (cost.forward.floats + cost.backward.floats)));
+    tess_engine_destroy(&e);
+    tess_config_free(&config);
+}
+
+/* Key heads that the ranks do not divide, and rows that fill no leaf. */
+static void bytes_of_attention_over_ranks_are_the_formula(void)
+{
+    count_context("ulysses", "bfloat16", TESS_WAY_ULYSSES);
+    count_context("ulysses", "float32", TESS_WAY_ULYSSES);
+    count_context("gather", "bfloat16", TESS_WAY_GATHER);
+    test_leave();
 }
 
 /* ---- Messages of a pipeline ---- */
@@ -277,6 +321,8 @@ static const test_case cases[] = {
     {"what_2_ranks_exchange_is_the_formula", exchanged_bytes_are_the_formula, 2, 0},
     {"what_3_ranks_exchange_is_the_formula", exchanged_bytes_are_the_formula, 3, 0},
     {"what_4_ranks_exchange_is_the_formula", exchanged_bytes_are_the_formula, 4, 0},
+    {"what_2_ranks_exchange_for_attention_is_the_formula", bytes_of_attention_over_ranks_are_the_formula, 2, 0},
+    {"what_4_ranks_exchange_for_attention_is_the_formula", bytes_of_attention_over_ranks_are_the_formula, 4, 0},
     {"messages_of_2_stages_are_the_formula", messages_of_a_pipeline_are_the_formula, 2, 0},
     {"messages_of_3_stages_are_the_formula", messages_of_a_pipeline_are_the_formula, 3, 0},
     CASE(messages_of_several_pipelines_are_the_formula, 4),

@@ -215,6 +215,28 @@ static void a_bad_row_of_a_shared_stream_is_named(void)
     test_leave();
 }
 
+/* Ranks that divide tokens have them in the order of leaves: a place is that in the micro-batch. */
+static void a_bad_row_of_divided_tokens_is_named(void)
+{
+    rig r;
+    tess_engine_report report;
+    open_rig(&r, (const char *const[]){"training.context_leaves=4", "parallelism.context_parallel_degree=2", NULL});
+    drill d = {.tensor = "attention output model.layers.1",
+               .rank = 1, /* its pieces of 32 tokens are the second and the third of four */
+               .step = 1,
+               .local = 3,
+               .index = 24 * 40 + 7,
+               .value = NAN,
+               .times = ALWAYS};
+    set_drill(&r, &d);
+    EXPECT_INT(step(&r, &report), TESS_E_NOT_FINITE);
+    EXPECT_CONTAINS(tess_error_message(), "first came rank 1, micro-batch 3 of 0..7: attention output "
+                                          "'model.layers.1' is nan at row 72, column 7 (1 of 1536 values are bad)");
+    tess_error_clear();
+    close_rig(&r);
+    test_leave();
+}
+
 /* FNV-1a over this rank's weights. */
 static uint64_t weights_of(const rig *r)
 {
@@ -582,6 +604,7 @@ static const test_case cases[] = {
     {"the_first_bad_value_is_named_by_two", the_first_bad_value_is_named, 2},
     {"the_first_bad_value_is_named_by_four", the_first_bad_value_is_named, 4},
     CASE(a_bad_row_of_a_shared_stream_is_named, 2),
+    CASE(a_bad_row_of_divided_tokens_is_named, 2),
     CASE(a_fault_that_does_not_repeat_leaves_no_trace, 2),
     {"a_fault_that_does_not_repeat_leaves_no_trace_on_four", a_fault_that_does_not_repeat_leaves_no_trace, 4},
     CASE(a_skipped_step_changes_no_weight, 4),

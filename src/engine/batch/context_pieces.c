@@ -13,16 +13,30 @@ tess_context tess_context_of(const tess_config *c)
                           .folded = c->parallelism.context_parallel_load_balancer == TESS_BALANCER_ZIGZAG};
 }
 
+/* Tokens of a micro-batch are a multiple of it. */
+static int64_t unit_of(const tess_context *context)
+{
+    return context->n_leaves > 1 ? (int64_t)TESS_LEAF_UNIT * context->n_leaves : 1;
+}
+
 /* Tokens of all ranks, with those that fill up leaves. */
 static int64_t fill_up(const tess_context *context, int64_t n_tokens)
 {
-    const int64_t unit = context->n_leaves > 1 ? (int64_t)TESS_LEAF_UNIT * context->n_leaves : 1;
+    const int64_t unit = unit_of(context);
     return (n_tokens + unit - 1) / unit * unit;
 }
 
 int64_t tess_context_tokens(const tess_context *context, int64_t n_tokens)
 {
     return fill_up(context, n_tokens) / context->points.degree;
+}
+
+int64_t tess_context_length_unit(const tess_context *context, int64_t rows)
+{
+    int64_t unit = unit_of(context); /* a power of two */
+    for (; rows % 2 == 0 && unit > 1; rows /= 2)
+        unit /= 2;
+    return unit;
 }
 
 /* Returns the arrays of a set: three of a number for each own token, then the sequences' bounds. */
@@ -32,9 +46,9 @@ static tess_status find_set(tess_pieces *p, size_t set, int32_t **numbers)
     for (; p->n_sets <= set; p->n_sets++) {
         TESS_TRY(tess_mem_make_room(p->mem, TESS_POOL_MISC, p->n_sets, sizeof(*p->sets), "pieces", &p->room, &p->sets));
         TESS_TRY(tess_mem_alloc_array(p->mem, TESS_POOL_MISC, (size_t)(3 * p->max_tokens + whole + 1), sizeof(int32_t),
-                                      "pieces", (void **)&p->sets[p->n_sets]));
+                                      "pieces", (void **)&p->sets[p->n_sets].numbers));
     }
-    *numbers = p->sets[set];
+    *numbers = p->sets[set].numbers;
     return TESS_OK;
 }
 
@@ -67,7 +81,7 @@ tess_status tess_pieces_take(tess_pieces *p, size_t set, tess_batch *batch)
     memcpy(bounds, batch->cu_seqlens, (size_t)(batch->n_seqs + 1) * sizeof(*bounds));
     for (int64_t i = 0; i < rest; i++)
         bounds[batch->n_seqs + 1 + i] = (int32_t)(n + i + 1);
-    batch->n_tokens = own;
+    p->sets[set].n_tokens = batch->n_tokens = own;
     batch->n_seqs += rest;
     batch->ids = take_pieces(p, batch->ids, n, 0, numbers);
     batch->pos = take_pieces(p, batch->pos, n, 0, pos);
@@ -76,9 +90,19 @@ tess_status tess_pieces_take(tess_pieces *p, size_t set, tess_batch *batch)
     return TESS_OK;
 }
 
+int64_t tess_pieces_token(const tess_pieces *p, size_t set, int64_t row)
+{
+    const tess_context *context = &p->context;
+    if (context->n_leaves <= 1 || set >= p->n_sets)
+        return row;
+    const int own = context->n_leaves / context->points.degree;
+    const int64_t piece = p->sets[set].n_tokens / own;
+    return tess_context_piece(context, context->points.rank * own + (int)(row / piece)) * piece + row % piece;
+}
+
 void tess_pieces_free(tess_pieces *p)
 {
     for (size_t i = 0; i < p->n_sets; i++)
-        tess_mem_free(p->mem, p->sets[i]);
+        tess_mem_free(p->mem, p->sets[i].numbers);
     tess_mem_free(p->mem, p->sets);
 }

@@ -10,11 +10,17 @@
 #include "config/config.h"
 #include "nn/model.h"
 
+/* This rank's part of a batch. */
+typedef struct tess_piece_set {
+    int32_t *numbers;
+    int64_t n_tokens; /* number of its tokens */
+} tess_piece_set;
+
 typedef struct tess_pieces {
     tess_context context; /* n_leaves 1: batches are not cut */
     tess_mem *mem;
-    int64_t max_tokens; /* the most tokens of this rank */
-    int32_t **sets;     /* (n_sets) arrays of the batches that are valid at once */
+    int64_t max_tokens;   /* the most tokens of this rank */
+    tess_piece_set *sets; /* (n_sets) batches that are valid at once */
     size_t n_sets, room;
 } tess_pieces;
 
@@ -22,11 +28,15 @@ typedef struct tess_pieces {
 tess_context tess_context_of(const tess_config *config);
 /* Returns how many of n_tokens of a micro-batch one rank has, with those that fill up leaves. */
 int64_t tess_context_tokens(const tess_context *context, int64_t n_tokens);
+/* Returns the step between lengths of `rows` rows with which no tokens fill up leaves. */
+int64_t tess_context_length_unit(const tess_context *context, int64_t rows);
 
 /* Replaces the batch by this rank's part. Its arrays are valid until a batch is taken with the same number `set`. The
  * sequences are still those of the whole batch.
  * TESS_E_UNSUPPORTED: its loss counts the rows of a whole micro-batch */
 tess_status tess_pieces_take(tess_pieces *pieces, size_t set, tess_batch *batch);
+/* Returns the place in the whole micro-batch of row `row` of the batch that was taken last with this number. */
+int64_t tess_pieces_token(const tess_pieces *pieces, size_t set, int64_t row);
 void tess_pieces_free(tess_pieces *pieces);
 
 #endif

@@ -53,7 +53,11 @@ static void see_computed(void *self, int unit, const char *what, void *data, tes
                          int64_t n_rows, int64_t row)
 {
     tess_numbers *n = self;
-    see(n, unit, what, tess_model_unit_name(n->engine->model, unit), data, dtype, first, n_rows, row);
+    const tess_engine *e = n->engine;
+    const bool was_well = n->first.stage == TESS_BAD_NONE;
+    see(n, unit, what, tess_model_unit_name(e->model, unit), data, dtype, first, n_rows, row);
+    if (was_well && n->first.stage != TESS_BAD_NONE)
+        n->first.row = tess_pieces_token(&e->pieces, e->stage != NULL ? (size_t)n->local : 0, n->first.row);
 }
 
 void tess_numbers_watch(tess_numbers *n)
