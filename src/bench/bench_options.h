@@ -19,9 +19,9 @@ typedef struct tess_bench_options {
     struct {
         char model[TESS_TEXT_SIZE];
         int64_t batch, micro, seq; /* rows per step, rows per micro-batch, and tokens per row */
-        int64_t passes, ranks, steps, tp, pp;
+        int64_t passes, ranks, steps, tp, pp, cp, leaves;
         /* values of enums of tess_config: tess_precision, tess_device_choice, ... */
-        int precision, recompute, strategy, device;
+        int precision, recompute, strategy, device, cp_method, cp_order;
     } step;
     struct {
         char model[TESS_TEXT_SIZE];

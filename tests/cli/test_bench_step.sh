@@ -21,7 +21,8 @@ measure one
 measure two -n 2
 measure four -n 4 --threads 1
 measure again -n 2 --strategy zero2 --recompute full
-for name in two four again; do
+measure context -n 2 --cp 2 --leaves 4 --cp-method gather # rows of 19 tokens lie in one leaf
+for name in two four again context; do
     for step in "step 1" "step 4"; do
         [ -n "$(fact $name "$step")" ] && [ "$(fact $name "$step")" = "$(fact one "$step")" ] &&
             pass "$name: $step has the bits of one rank" || fail "$name: $step: $(fact $name "$step"), one rank: $(fact one "$step")"
@@ -65,7 +66,7 @@ done
 expect "more passes than rows" 2 "--passes: 2, but a micro-batch has 1 row (--micro)" "$tessera" bench step $small --passes 2
 expect "rows that micro-batches do not divide" 2 "--micro: 6 rows of a step are not a multiple of 4" \
     "$tessera" bench step --model model.json --seq 8 --batch 6 --quick
-expect "ranks that layers do not divide" 2 "-n: 3 ranks are not a multiple of --tp 2 x --pp 1" "$tessera" bench step $small -n 3 --tp 2
+expect "ranks that layers do not divide" 2 "-n: 3 ranks are not a multiple of --tp 2 x --pp 1 x --cp 1" "$tessera" bench step $small -n 3 --tp 2
 expect "fewer rows than a usual micro-batch" 0 "2 rows" "$tessera" bench step --model model.json --seq 8 --batch 2 --quick
 
 # An old report slower than any machine, so that noise cannot fail the comparison.

@@ -162,7 +162,8 @@ static tess_status check_plan(const step_plan *plan)
     const long long rows = (long long)c->training.global_batch_size, micro = (long long)c->training.local_batch_size;
     const long long passes = (long long)c->training.passes, seq = (long long)c->training.seq_len;
     const long long tp = (long long)c->parallelism.tensor_parallel_degree,
-                    pp = (long long)c->parallelism.pipeline_parallel_degree;
+                    pp = (long long)c->parallelism.pipeline_parallel_degree,
+                    cp = (long long)c->parallelism.context_parallel_degree;
     const long long most = (long long)tess_model_config_max_length(&plan->model);
     TESS_CHECK(rows % micro == 0, TESS_E_INVALID, "--micro: %lld rows of a step are not a multiple of %lld", rows,
                micro);
@@ -170,8 +171,8 @@ static tess_status check_plan(const step_plan *plan)
                micro, micro == 1 ? "" : "s");
     TESS_CHECK(passes == 1 || pp == 1, TESS_E_INVALID, "--passes: %lld, but with --pp a micro-batch has one", passes);
     TESS_CHECK(seq <= most, TESS_E_INVALID, "--seq: rows of %lld tokens, but the model allows 1 to %lld", seq, most);
-    TESS_CHECK(plan->ranks % (tp * pp) == 0, TESS_E_INVALID, "-n: %d ranks are not a multiple of --tp %lld x --pp %lld",
-               plan->ranks, tp, pp);
+    TESS_CHECK(plan->ranks % (tp * pp * cp) == 0, TESS_E_INVALID,
+               "-n: %d ranks are not a multiple of --tp %lld x --pp %lld x --cp %lld", plan->ranks, tp, pp, cp);
     return TESS_OK;
 }
 
@@ -204,6 +205,12 @@ tess_status step_plan_make(tess_mem *mem, const tess_bench_options *options, ste
     c->job.device = options->step.device;
     c->parallelism.tensor_parallel_degree = options->step.tp;
     c->parallelism.pipeline_parallel_degree = options->step.pp;
+    c->parallelism.context_parallel_degree = options->step.cp;
+    c->parallelism.context_parallel_method = options->step.cp_method;
+    c->parallelism.context_parallel_load_balancer = options->step.cp_order;
+    c->training.context_leaves = options->step.leaves > 0 ? options->step.leaves
+                                 : options->step.cp > 1   ? 2 * options->step.cp
+                                                          : 1;
     TESS_TRY(check_plan(plan));
     return tess_config_check_step(c, plan->ranks);
 }
