@@ -9,7 +9,8 @@
 
 Every variant of torch_step.py is started and warmed up, then steps of ours and of theirs alternate for --pairs turns
 (with --restart both start anew for every turn: for models that do not fit in memory twice). What counts is the median
-of the turns' ratios; the best PyTorch is the one that ours is least ahead of. Also prints the losses of step 1: with
+of the turns' ratios; the best PyTorch is the one that ours is least ahead of. Also prints the wall time of PyTorch's step 1,
+in which it compiles, and the losses of step 1: with
 --check the weights are the same, and so must they be (to bf16's rounding).
 """
 import argparse
@@ -58,6 +59,7 @@ class Theirs:
         self.measure = "cpu" if args.busy else "seconds"
         self.seconds = []
         self.first_loss = None
+        self.first_seconds = None  # of step 1, in which torch.compile compiles
         self.process = None
         variant, _, experts = variant.partition("/")
         self.command = [sys.executable, os.path.join(HERE, "torch_step.py"), "--serve", "--variant", variant, "--model",
@@ -81,6 +83,7 @@ class Theirs:
             if line == "ready":
                 return
             if line.startswith("step 1:"):
+                self.first_seconds = float(line.split()[2])
                 self.first_loss = float(line.split()[-1])
 
     def step(self):
@@ -112,7 +115,7 @@ def take_turns(args, ours, theirs):
         theirs.stop()
     their_median = statistics.median(theirs.seconds)
     row = {"variant": theirs.name, "seconds": their_median, "tokens_per_s": args.batch * args.seq / their_median,
-           "first_loss": theirs.first_loss, "ours": {}}
+           "first_loss": theirs.first_loss, "first_seconds": theirs.first_seconds, "ours": {}}
     for o, mark in zip(ours, marks):
         ratios = sorted(t / own for t, own in zip(theirs.seconds, o.seconds[mark:]))
         row["ours"][o.name] = {"seconds": statistics.median(o.seconds[mark:]), "ratio": statistics.median(ratios),
@@ -143,13 +146,13 @@ def print_table(result):
     names = list(result["ours"])
     print(f"{result['model']}, {result['batch']} x {result['seq']} tokens a step, {result['precision']}, "
           f"medians of {result['pairs']} turns")
-    print(f"{'':16} {'s/step':>9} {'tokens/s':>9} {'loss 1':>10}" + "".join(f"   ours {n} is" for n in names))
+    print(f"{'':16} {'s/step':>9} {'step 1':>9} {'tokens/s':>9} {'loss 1':>10}" + "".join(f"   ours {n} is" for n in names))
     for row in result["rows"]:
-        print(f"{row['variant']:16} {row['seconds']:9.3f} {row['tokens_per_s']:9.0f} {row['first_loss']:10.5f}" +
+        print(f"{row['variant']:16} {row['seconds']:9.3f} {row['first_seconds']:9.1f} {row['tokens_per_s']:9.0f} {row['first_loss']:10.5f}" +
               "".join(f"{row['ours'][n]['ratio']:11.2f}x   " for n in names))
     for n in names:
         o = result["ours"][n]
-        print(f"{'tessera ' + n:16} {o['seconds']:9.3f} {o['tokens_per_s']:9.0f} {o['first_loss']:10.5f}"
+        print(f"{'tessera ' + n:16} {o['seconds']:9.3f} {'':9} {o['tokens_per_s']:9.0f} {o['first_loss']:10.5f}"
               f"   {o['worst_ratio']:.2f}x the best PyTorch")
 
 
