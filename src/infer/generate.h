@@ -99,6 +99,9 @@ typedef struct tess_generator_stats {
  * TESS_E_INVALID: impossible sizes, or a cache that is too small for one text */
 tess_status tess_generator_create(tess_stream *stream, const tess_model *model, const tess_hooks *hooks,
                                   const tess_generator_options *options, tess_generator **generator);
+/* Runs passes of all numbers of rows that need most work space, without texts or draws, so that a dry stream
+ * (device/dry_device.h) knows this space. Collective over the ranks that share the model. */
+tess_status tess_generator_rehearse(tess_generator *generator);
 void tess_generator_destroy(tess_generator **generator);
 
 /* Sleep frees keys and values, including kept ones, and activations. Wake allocates them again. Both may be called

@@ -1,6 +1,7 @@
 /* Runs the forward of one planned pass, and handles its results: log-probabilities of prompts, new tokens, ends of
  * texts. */
 #include <math.h>
+#include <string.h>
 
 #include "device/device.h"
 #include "infer/generate_impl.h"
@@ -306,4 +307,51 @@ tess_status tess_generate_pass(tess_generator *g, const generate_run *run, int64
     tess_generate_join(g);
     TESS_TRY(draw_and_accept(g, run, n_rows));
     return finish_scored(g, run);
+}
+
+/* ---- Rehearsals ---- */
+/* Runs a pass of n_seqs texts that have `length` rows each, from position `first` on. */
+static tess_status rehearse(tess_generator *g, int64_t n_seqs, int64_t length, int64_t first)
+{
+    for (int64_t i = 0; i < n_seqs * length; i++) {
+        g->ids[i] = 0;
+        g->pos[i] = (int32_t)(first + i % length);
+        g->targets[i] = -1;
+    }
+    for (int64_t i = 0; i < n_seqs; i++) {
+        g->pages[i] = g->sequences[0].text.table.pages;
+        g->cu_seqlens[i + 1] = (int32_t)((i + 1) * length);
+        g->rows[i] = g->cu_seqlens[i + 1] - 1;
+    }
+    g->cu_seqlens[0] = 0;
+    const tess_batch batch = {.n_tokens = n_seqs * length,
+                              .n_seqs = n_seqs,
+                              .ids = g->ids,
+                              .pos = g->pos,
+                              .targets = g->targets,
+                              .cu_seqlens = g->cu_seqlens,
+                              .cache = tess_kv_pages_cache(g->cache),
+                              .pages = g->pages};
+    const tess_head_task task = {.inv_temperature = 1, .rows = g->rows, .n_rows = n_seqs, .logits = g->logits};
+    const tess_range all = {.end = tess_model_n_units(g->model), .batch = &batch};
+    const tess_generator_stages *stages = &g->options.stages;
+    return stages->forward != NULL ? stages->forward(stages->self, g->executor, &batch, &task)
+                                   : tess_executor_score(g->executor, &all, NULL, NULL, &task);
+}
+
+/* Kernels have other ways for few rows, up to a power of two. So passes of each power of two and of the most rows need
+ * all that any pass needs: of prompts, which are read together, and of texts that grow by one token each. */
+tess_status tess_generator_rehearse(tess_generator *g)
+{
+    const tess_generator_options *o = &g->options;
+    const int64_t longest = o->max_length < o->pass_tokens ? o->max_length : o->pass_tokens;
+    memset(g->sequences[0].text.table.pages, 0, (size_t)g->table_room * sizeof(int32_t));
+    for (int64_t rows = 1, done = 0; done < o->pass_tokens; done = rows, rows *= 2) {
+        rows = rows < o->pass_tokens ? rows : o->pass_tokens;
+        const int64_t length = rows < longest ? rows : longest, most = rows / length;
+        TESS_TRY(rehearse(g, most < o->max_sequences ? most : o->max_sequences, length, 0));
+        if (rows <= o->max_sequences)
+            TESS_TRY(rehearse(g, rows, 1, o->max_length - 1));
+    }
+    return rehearse(g, o->max_sequences, 1, o->max_length - 1);
 }

@@ -71,7 +71,8 @@ static tess_status find_page(const tess_engine *e, size_t *bytes)
 static tess_status generate(const tess_held_weights *held, const tess_generator_options *options)
 {
     TESS_AUTO(tess_generator_destroy) tess_generator *generator = NULL;
-    return tess_generator_create(held->compute.stream, held->model, &held->compute.hooks, options, &generator);
+    TESS_TRY(tess_generator_create(held->compute.stream, held->model, &held->compute.hooks, options, &generator));
+    return tess_generator_rehearse(generator);
 }
 
 static tess_status draw(dry_rl *d, tess_generator_options *options, tess_held_weights *held)
@@ -116,14 +117,13 @@ static tess_status pause(void *self, const tess_batch *batch)
 }
 
 /* ---- Ranks that only draw ---- */
-static tess_status draw_copy(const rl_copy *c, const tess_config *config, tess_mem *mem)
+static tess_status draw_copy(const rl_copy *c, const tess_config *config)
 {
-    TESS_AUTO(tess_mem_drop) const void **w = NULL;
     const tess_generator_options options =
         tess_drawing_options(config, samples_of(config, false, (int)config->rollout.ranks));
     tess_held_weights held;
-    TESS_TRY(TESS_NEW(mem, tess_model_n_params(c->model), "held weights", &w));
-    tess_status status = tess_weights_hold_copy(&c->compute, c->model, w, options.dtype, &held);
+    tess_status status =
+        tess_weights_hold_copy(&c->compute, c->model, tess_weights_next(c->receiver), options.dtype, &held);
     if (status == TESS_OK)
         status = generate(&held, &options);
     tess_status freed = tess_weights_let_go(&held);
@@ -138,7 +138,7 @@ static tess_status serve(tess_team *all, const tess_config *config, const tess_m
     const tess_weight_sync sync = rl_sync_over(all, config);
     tess_status status = rl_copy_open(config, model, &sync, &copy);
     if (status == TESS_OK)
-        status = draw_copy(copy, config, mem);
+        status = draw_copy(copy, config);
     if (status == TESS_OK)
         tess_dry_count(mem, &copy->compute, report);
     snprintf(report->stages, sizeof(report->stages), "draws");

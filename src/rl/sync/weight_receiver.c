@@ -87,6 +87,11 @@ const void *const *tess_weights_present(const tess_weight_receiver *r)
     return r->present >= 0 ? r->w[r->present] : NULL;
 }
 
+const void *const *tess_weights_next(const tess_weight_receiver *r)
+{
+    return r->w[spare(r)];
+}
+
 /* ---- Making ---- */
 static tess_status make(tess_weight_receiver *r, const tess_model *model, tess_dtype dtype)
 {

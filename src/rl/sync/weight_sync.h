@@ -62,5 +62,7 @@ tess_status tess_weights_receive_rest(tess_weight_receiver *receiver);
 tess_status tess_weights_take(tess_weight_receiver *receiver, int64_t step);
 /* Returns (n_params) addresses in the present copy, valid until the next one is taken. NULL: none was taken yet. */
 const void *const *tess_weights_present(const tess_weight_receiver *receiver);
+/* Returns those in the copy into which the next transfer goes. */
+const void *const *tess_weights_next(const tess_weight_receiver *receiver);
 
 #endif
