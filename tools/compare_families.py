@@ -371,7 +371,6 @@ def greedy(model, ids):
 UNSUPPORTED = 2  # exit code of a refusal
 # family, or family/variant: part of the message with which we refuse it
 REFUSED = {
-    "olmoe/clipped": "'clip_qkv' is 0.8",
 }
 
 

@@ -163,6 +163,8 @@ CASES = {
                 PACKED),
     "olmoe": (*llama("Olmoe", intermediate_size=10, num_experts=6, num_experts_per_tok=3, num_attention_heads=4,
                      num_key_value_heads=2, norm_topk_prob=True, pad_token_id=None), PACKED),
+    "olmoe_clipped": (*llama("Olmoe", intermediate_size=6, num_experts=2, num_experts_per_tok=2, num_attention_heads=4,
+                             num_key_value_heads=2, clip_qkv=0.7, pad_token_id=None), PACKED),
 }
 
 

@@ -76,7 +76,7 @@ typedef struct tess_param_cut {
     int64_t unit;
 } tess_param_cut;
 
-enum { TESS_CODES_FP8 = 1 };
+enum { TESS_CODES_FP8 = 1, TESS_CODES_F32 = 2 };
 
 typedef struct tess_param_desc {
     const char *name; /* name, copied */
@@ -91,7 +91,8 @@ typedef struct tess_param_desc {
     /* The codes as which a matrix (R, C) is gathered; 0: none, its values are. TESS_CODES_FP8: E4M3, one byte for each
      * weight. Each row has C codes, then one byte for each block of 128 weights: the exponent of a float32, which is
      * the power of two by which the codes are scaled. A code stands for the weight in param_dtype, rounded. With
-     * float32 the weights cannot be read in place */
+     * float32 the weights cannot be read in place.
+     * TESS_CODES_F32: the parameter, of any shape, is gathered as float32 whatever the param_dtype is */
     int codes;
     /* A frozen copy of a parameter that ranks with another tess_fsdp own; no rank of this one is primary for it */
     bool elsewhere;

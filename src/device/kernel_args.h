@@ -484,6 +484,15 @@ typedef struct tess_sum_heads_args {
     tess_dtype dtype;
 } tess_sum_heads_args;
 
+/* y = x, or the nearer of -limit and limit if x is beyond them. With dy, y is the gradient: dy, or 0 if x is beyond. */
+typedef struct tess_clip_args {
+    const void *x, *dy; /* (n); dy NULL: forward */
+    void *y;            /* (n); may be x or dy */
+    int64_t n;
+    float limit;
+    tess_dtype dtype;
+} tess_clip_args;
+
 /* ---- Mixtures of experts: E experts, of which each token chooses K ---- */
 enum { TESS_MAX_EXPERTS = 1024, TESS_MAX_CHOICES = 64, TESS_MAX_GROUPS = 64 };
 
@@ -542,7 +551,6 @@ typedef struct tess_sort_rows_args {
     int32_t *place;        /* (T, K) the sorted row of each pair */
     int32_t *token;        /* (T K) token and weight of each sorted row */
     float *gate;           /* (T K) */
-    int32_t *first_bad;    /* (1) the first token with a weight of NaN; -1: there is none */
     int64_t T, E, K;       /* T K < 2^31 */
 } tess_sort_rows_args;
 
@@ -746,6 +754,8 @@ typedef struct tess_row_sumsq_args {
         (READS(x, .rows = BY(AT(T), AT(H)), .columns = BY(AT(C)), OWN, .stride = AT(stride)),                          \
          WRITES(y, MATRIX(T, C), OWN)),                                                                                \
         (.T = 1, .H = 3, .C = 67), DTYPE(dtype), ITEMS(T), .flops = 1)                                                 \
+    ROW(clip, tess_clip_args, REF, (READS(x, EACH(n), OWN), READS(dy, EACH(n), OWN), WRITES(y, EACH(n), OWN)),         \
+        (.n = 203, .limit = 0.3f), DTYPE(dtype), ITEMS(n), .flops = 2)                                                 \
     ROW(route, tess_route_args, VEC,                                                                                   \
         (READS(logits, MATRIX(T, E), FLOATS), READS(bias, ROW_OF(E), LIKE(bias_dtype)),                                \
          WRITES(probs, MATRIX(T, E), FLOATS),                                                                          \
@@ -762,8 +772,7 @@ typedef struct tess_row_sumsq_args {
     ROW(sort_rows, tess_sort_rows_args, REF,                                                                           \
         (READS(chosen, MATRIX(T, K), INDICES, .below = BY(AT(E))), READS(weights, MATRIX(T, K), FLOATS),               \
          WRITES(ends, ROW_OF(E), INDICES), WRITES(place, MATRIX(T, K), INDICES),                                       \
-         WRITES(token, MATRIX(T, K), INDICES), WRITES(gate, MATRIX(T, K), FLOATS),                                     \
-         WRITES(first_bad, BLOCK(sizeof(int32_t)))),                                                                   \
+         WRITES(token, MATRIX(T, K), INDICES), WRITES(gate, MATRIX(T, K), FLOATS)),                                    \
         (.T = 1, .E = 11, .K = 5))                                                                                     \
     ROW(combine_rows, tess_combine_rows_args, VEC,                                                                     \
         (READS(rows, .rows = BY(AT(T), AT(K)), .columns = BY(AT(C)), OWN, .gathered = true),                           \

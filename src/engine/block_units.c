@@ -76,7 +76,8 @@ int tess_gathered_codes(const tess_config *config, const tess_fsdp *fsdp)
  * master weights, and a device holds master weights only. */
 static bool is_narrow(const tess_config *config, const tess_model *model, const tess_param *param, bool resident)
 {
-    return tess_model_get_config(model)->lora.rank > 0 && param->frozen && !config->offload.params && !resident;
+    return tess_model_get_config(model)->lora.rank > 0 && param->frozen && !param->wide && !config->offload.params &&
+           !resident;
 }
 
 bool tess_param_is_narrow(const tess_config *config, const tess_model *model, int param, bool resident)
@@ -96,7 +97,9 @@ static tess_param_desc describe_param(const tess_config *config, const tess_fsdp
                             .decay = param->decay,
                             .hidden = param->hidden,
                             .narrow = is_narrow(config, model, param, resident),
-                            .codes = tess_model_owns_rows(model, index) ? tess_gathered_codes(config, fsdp) : 0};
+                            .codes = param->wide                          ? TESS_CODES_F32
+                                     : tess_model_owns_rows(model, index) ? tess_gathered_codes(config, fsdp)
+                                                                          : 0};
     if (param->slice.unit > 0)
         desc.tp = (tess_param_cut){TESS_SHARD, param->slice.dim, param->slice.unit};
     return desc;

@@ -22,6 +22,7 @@
 #include "engine/foreign.h"
 #include "engine/numbers/expert_loads.h"
 #include "engine/numbers/numbers.h"
+#include "engine/numbers/router_bias.h"
 #include "engine/offload.h"
 #include "engine/shards.h"
 #include "engine/stages/rank_stage.h"
@@ -132,7 +133,7 @@ static tess_status check_experts_alike(const tess_engine *e)
     for (int i = 0; i < tess_model_n_params(e->whole) && e->at.n_experts > 1; i++) {
         const tess_param *p = tess_model_param(e->whole, i);
         char name[TESS_PARAM_NAME_SIZE], *end;
-        if (!p->expert)
+        if (!p->expert || p->stacked)
             continue;
         const char *number = strstr(p->name, "experts.") + strlen("experts.");
         const long long next = (strtoll(number, &end, 10) + all / e->at.n_experts) % all;
@@ -225,6 +226,7 @@ static tess_status build_executor(tess_engine *e)
                tess_gathered_codes(e->config, e->fsdp), tess_dtype_name(options.dtype));
     options.decode = form->decode;
     TESS_TRY(tess_loads_create(e));
+    TESS_TRY(tess_router_bias_create(e));
     options.loads = e->loads.counts != NULL ? &e->loads : NULL;
     const unsigned on_disk = tess_offload_pools(e->config);
     const tess_staging_options staging = {.dtype = options.dtype,
@@ -368,6 +370,7 @@ void tess_engine_destroy(tess_engine **handle)
     if (e == NULL)
         return;
     tess_numbers_destroy(&e->numbers);
+    tess_router_bias_free(e);
     tess_stage_destroy(&e->stage);
     tess_executor_destroy(&e->executor);
     tess_tensor_destroy(&e->tensor);

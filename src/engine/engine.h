@@ -29,6 +29,7 @@ typedef struct tess_restarts {
 tess_status tess_restarts_read(const json_t *meta, const char *what, int64_t step, tess_restarts *restarts);
 
 typedef struct tess_numbers tess_numbers;
+typedef struct tess_router_bias tess_router_bias;
 typedef struct tess_stage tess_stage;
 typedef struct tess_stage_plan tess_stage_plan;
 struct tess_engine;
@@ -89,7 +90,8 @@ typedef struct tess_engine {
     tess_expert_team *experts;    /* exchanges between the ranks that divide experts; NULL: no rank divides them */
     tess_numbers *numbers;        /* checks of a step's numbers (numbers/numbers.h) */
     tess_loss_meter meter;
-    tess_expert_loads loads; /* sums over this rank's micro-batches; counts NULL: no experts */
+    tess_router_bias *router_bias; /* numbers/router_bias.h; NULL: no bias changes */
+    tess_expert_loads loads;       /* sums over this rank's micro-batches; counts NULL: no experts */
     tess_passes passes;
     tess_phase_clock clock;
     tess_step_recorder recorder;

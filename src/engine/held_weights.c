@@ -99,6 +99,12 @@ static tess_status gather_experts(tess_held_weights *held, int unit, char **to)
     tess_model_unit_params(held->model, unit, &first_held, &n_params);
     for (int i = b->begin; i < b->end; i++) {
         const size_t bytes = bytes_of(held, first + i), pitch = tess_round_up(bytes, ALIGNMENT);
+        if (tess_model_param(e->model, first + i)->stacked) { /* the experts of all ranks are one tensor */
+            TESS_TRY(gather_param(e, tess_block_unit_param(b, i), bytes, bytes, *to));
+            held->w[first_held + i] = *to;
+            *to += tess_round_up((size_t)n * bytes, ALIGNMENT);
+            continue;
+        }
         TESS_TRY(gather_param(e, tess_block_unit_param(b, i), bytes, pitch, *to));
         for (int r = 0; r < n; r++, *to += pitch)
             held->w[first_held + r * n_own + i] = *to;

@@ -3,6 +3,7 @@
 #include "engine/foreign.h"
 #include "engine/learning_rate.h"
 #include "engine/numbers/numbers.h"
+#include "engine/numbers/router_bias.h"
 #include "engine/stages/rank_stage.h"
 
 /* Tells the recorder that weights and moments of the latest step are complete. */
@@ -17,8 +18,10 @@ static tess_status update(tess_engine *e, tess_engine_report *report)
     double scale = 1.0 / report->divisor / report->loss_scale, max_norm = e->config->training.max_norm;
     if (max_norm > 0 && report->grad_norm > max_norm)
         scale *= max_norm / (report->grad_norm + 1e-6); /* the formula of torch.nn.utils.clip_grad_norm_ */
-    if (!report->skipped)
+    if (!report->skipped) {
         report->lr = tess_config_lr(e->config, e->restarts.schedule, e->step + 1);
+        TESS_TRY(tess_router_bias_choose(e));
+    }
     if (e->recorder.committed != NULL)
         e->recorder.committed(e->recorder.self, e, report, (float)report->lr, (float)scale);
     if (report->skipped)
@@ -28,11 +31,13 @@ static tess_status update(tess_engine *e, tess_engine_report *report)
         return tess_foreign_update(e, (float)report->lr, (float)scale);
     TESS_TRY(tess_fsdp_optimizer_step(e->fsdp, e->optimizer, e->step + 1 - e->restarts.optimizer, (float)report->lr,
                                       (float)scale));
+    TESS_TRY(tess_router_bias_update(e));
     return e->stage != NULL ? tess_stage_share_table(e->stage) : TESS_OK;
 }
 
 tess_status tess_engine_weights_changed(tess_engine *e)
 {
+    tess_router_bias_forget(e);
     TESS_TRY(tess_fsdp_params_changed(e->fsdp));
     return e->stage != NULL ? tess_stage_share_table(e->stage) : TESS_OK;
 }

@@ -41,6 +41,7 @@ typedef struct tess_placed_part {
     const tess_part *part;
     void *own;     /* the part's parameters: a struct that the part defines */
     size_t work;   /* offset of its struct of tensors among those of the model */
+    size_t host;   /* offset of tess_tensors.host among the model's; set by builders of parts that need it */
     bool parallel; /* it reads the stream that the part before it reads, and adds to that part's branch */
 } tess_placed_part;
 
@@ -87,6 +88,7 @@ struct tess_model {
     tess_name_index names; /* names of params, filled once the model is complete */
     int n_parts;           /* number of parts of all blocks */
     size_t work_bytes;     /* size of their structs of tensors */
+    size_t host_bytes;     /* size of what they keep in the host's memory */
     int table_unit;        /* unit with the table that a tied head shares; -1: there is none */
     tess_status built;     /* the first error of a builder, or TESS_OK */
 };

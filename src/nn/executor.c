@@ -152,6 +152,7 @@ static tess_status alloc_memory(tess_executor *e)
     TESS_TRY(TESS_PART(e, n_slots * (size_t)e->model->n_units, "executor's units", &e->units));
     TESS_TRY(TESS_PART(e, n_slots * (size_t)e->model->n_parts, "executor's parts", &e->parts));
     TESS_TRY(TESS_PART(e, n_slots * 2 * e->model->work_bytes, "parts' tensors", &e->works));
+    TESS_TRY(TESS_PART(e, n_slots * e->model->host_bytes, "parts' tensors", &e->hosts));
     TESS_TRY(TESS_PART(e, e->model->n_params, "no gradients", &e->none));
     if (e->options.slot_units != NULL) {
         TESS_TRY(TESS_PART(e, e->options.n_slots, "slots", &e->slots));

@@ -262,6 +262,7 @@ static void place_shared(const tess_executor *e, const unit_plan *p, int slot, b
     for (int i = 0; i < p->block->n_parts; i++) {
         char *own = e->works + (size_t)slot * 2 * bytes + p->block->parts[i].work;
         tess_tensors t = {.own = own, .din = e->dstream, .dy = e->branch, .y = e->y, .branch = e->branch};
+        t.host = e->hosts + (size_t)slot * e->model->host_bytes + p->block->parts[i].host;
         t.deferred = p->deferred, t.dropped = p->dropped, t.adds = p->block->parts[i].parallel;
         if (t.adds)
             t.din = e->daside;
@@ -406,7 +407,7 @@ static void find_widest(const tess_block *block, bool train, size_t *widest, siz
             continue;
         *widest = larger(*widest, (size_t)(train && map->n_in > map->n_out ? map->n_in : map->n_out));
         *shared = larger(*shared, map->in.unit > 0 ? (size_t)map->in.size : 0);
-        *shared = larger(*shared, map->out.unit > 0 ? (size_t)map->out.size : 0);
+        *shared = larger(*shared, map->out.unit > 0 || map->joined ? (size_t)map->out.size : 0);
     }
 }
 

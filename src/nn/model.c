@@ -33,11 +33,6 @@ static tess_status check_experts(const tess_model_config *config, const tess_mod
     TESS_CHECK(n > 0, TESS_E_INVALID,
                "expert parallelism over %d ranks: the model has no experts; set parallelism.expert_parallel_degree=1",
                part->ep_degree);
-    TESS_CHECK(
-        tess_family_find(config->family)->mixture->gate_up == NULL, TESS_E_UNSUPPORTED,
-        "expert parallelism over %d ranks: a layer of %s has its experts in one tensor, which ranks cut as a whole: "
-        "set parallelism.expert_parallel_degree=1",
-        part->ep_degree, tess_family_find(config->family)->model_type);
     TESS_CHECK(n % part->ep_degree == 0, TESS_E_INVALID,
                "expert parallelism over %d ranks: they cannot have as many of the %lld experts each; choose a "
                "parallelism.expert_parallel_degree that divides %lld",

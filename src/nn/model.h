@@ -15,8 +15,8 @@ enum { TESS_PARAM_NAME_SIZE = 96, TESS_UNIT_NAME_SIZE = 32 };
 
 typedef enum tess_init { TESS_INIT_NORMAL, TESS_INIT_ZERO, TESS_INIT_ONE, TESS_INIT_UNIFORM } tess_init;
 
-/* The shape of the whole parameter. Ranks that share the model each have a part of dimension `dim`, in multiples of
- * `unit` (points.h). Unit 0: each rank has the whole parameter. */
+/* The shape of the whole parameter. Ranks that share the model (or that divide a stack of experts) each have a part of
+ * dimension `dim`, in multiples of `unit` (points.h). Unit 0: each rank has the whole parameter. */
 typedef struct tess_param_slice {
     tess_shape whole;
     int dim;
@@ -35,20 +35,33 @@ typedef struct tess_param {
     bool beside;    /* part of a value head next to a language model: only trl's files contain it */
     /* Part of a LoRA adapter: "model.layers.3.mlp.up_proj.lora_A.weight" (rank, in), or lora_B (out, rank) */
     bool adapter;
-    bool expert; /* a matrix of an expert or its adapter, which expert parallelism gives to one rank */
-    bool frozen; /* the parameter gets no gradient */
+    bool expert;  /* a matrix of an expert or its adapter, which expert parallelism gives to one rank */
+    bool stacked; /* an `expert` that is all experts of a layer; ranks that divide them cut dimension 0 */
+    bool frozen;  /* the parameter gets no gradient */
+    bool wide;    /* the bias of a router: every copy of it is float32, whatever the compute dtype */
     /* A copy of a tied table for the embedding; the part with the head owns the table and its whole gradient */
     bool copy;
     int unit;
     float idle; /* the share of tokens that do not read it: most tokens do not read an expert */
 } tess_param;
 
+/* The type of the parameter's copies in a model that computes with `dtype`. */
+static inline tess_dtype tess_param_dtype(const tess_param *param, tess_dtype dtype)
+{
+    return param->wide ? TESS_F32 : dtype;
+}
+
+/* Whether training never changes the parameter. A router's bias changes without a gradient. */
+static inline bool tess_param_is_constant(const tess_param *param)
+{
+    return param->frozen && !param->wide;
+}
+
 typedef struct tess_model tess_model;
 
 /* Creates a model. If config->lora is set, every adapted linear map has two more parameters, and all other
  * parameters are frozen.
  * TESS_E_INVALID: a target of lora is no linear map of a layer; the message lists them
- * TESS_E_UNSUPPORTED: GPT-2's c_attn has an adapter, in a part with tp_degree > 1
  *
  * Units in forward order: 0 the embedding(s), 1..L the layers, L+1 the final norm and head. With tied weights the
  * head uses unit 0 as well. A model holds descriptions only, no weights. */
@@ -143,8 +156,8 @@ void tess_param_fill(const tess_param *param, uint64_t seed, const tess_box *box
  * the embedding adds to it. Its post_backward comes last of all. Without backward, pre_forward(0) and
  * post_forward(0) are called between those of unit L+1.
  *
- * w: the unit's parameters in compute dtype, in order. dw: float32 gradient buffers that the unit overwrites, NULL
- * for frozen parameters. Both are valid until the matching post call. */
+ * w: the unit's parameters in compute dtype (tess_param_dtype), in order. dw: float32 gradient buffers that the unit
+ * overwrites, NULL for frozen parameters. Both are valid until the matching post call. */
 typedef struct tess_hooks {
     void *self;
     tess_status (*pre_forward)(void *self, int unit, const void *const **w);

@@ -19,7 +19,8 @@ struct tess_staging {
 /* ---- Bytes ---- */
 static size_t param_bytes(const tess_model *model, int param, tess_dtype dtype)
 {
-    return (size_t)tess_shape_count(&tess_model_param(model, param)->shape) * tess_dtype_size(dtype);
+    const tess_param *p = tess_model_param(model, param);
+    return (size_t)tess_shape_count(&p->shape) * tess_dtype_size(tess_param_dtype(p, dtype));
 }
 
 static size_t unit_bytes(const tess_model *model, int unit, tess_dtype dtype)

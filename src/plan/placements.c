@@ -33,8 +33,10 @@ static void place_param(const tess_config *config, const tess_stage_plan *plan, 
     }
     p->stage = stage_of(plan, param->unit);
     p->owner = plan->rank;
-    p->unit = param->slice.unit;
-    p->expert = param->expert && plan->part.ep_degree > 1;
+    const bool divided = param->expert && plan->part.ep_degree > 1;
+    p->stacked = divided && param->stacked;
+    p->unit = p->stacked ? 0 : param->slice.unit;
+    p->expert = divided && !p->stacked;
     p->place[TESS_AXIS_TP] = cut_by(p->unit > 0, param->slice.dim);
     p->place[TESS_AXIS_SHARD] = p->place[TESS_AXIS_CP] =
         cut_by(config->parallelism.shard_strategy != TESS_STRATEGY_NONE || narrow, 0);
@@ -76,7 +78,7 @@ static void place_experts(tess_param_placements *out)
              end++)
             ;
         const int each = (end - begin) / n_ranks;
-        for (int i = begin + each; i < end && first->expert; i++) {
+        for (int i = begin + each; i < end && first->expert && !first->stacked; i++) {
             const tess_param_placement *like = &out->list[i - each];
             tess_param_placement *p = &out->list[i];
             const tess_param *param = p->param;
@@ -119,7 +121,7 @@ void tess_param_placements_free(tess_param_placements *placements)
 static void cut(const tess_param_placement *p, int axis, int64_t unit, const tess_coordinates *at, tess_box *box)
 {
     const int dim = p->place[axis].dim, neighbours = at->n_experts / at->degree[TESS_AXIS_TP];
-    const int apart = axis == TESS_AXIS_SHARD && p->expert > 0 ? neighbours : 1;
+    const int apart = axis == TESS_AXIS_SHARD && (p->expert > 0 || p->stacked) ? neighbours : 1;
     const bool shards = axis == TESS_AXIS_SHARD; /* the ranks of "cp" are shards, too */
     const tess_shares shares = tess_shares_equal((shards ? at->n_shards : at->degree[axis]) / apart);
     int64_t begin, size;
@@ -135,6 +137,10 @@ tess_box tess_param_placement_box(const tess_param_placement *p, const tess_coor
     tess_box box = tess_box_whole(&p->shape);
     if (at->place[TESS_AXIS_PP] != p->owner || (p->expert > 0 && at->expert != p->expert - 1))
         return (tess_box){0};
+    if (p->stacked) {
+        box.size[0] /= at->n_experts;
+        box.begin[0] = at->expert * box.size[0];
+    }
     cut(p, TESS_AXIS_TP, p->unit, at, &box);
     cut(p, TESS_AXIS_SHARD, 1, at, &box);
     return box;

@@ -20,6 +20,7 @@ typedef struct tess_param_placement {
     int owner;               /* place along "pp" of the ranks that hold it */
     int copy;                /* place along "pp" of the ranks that have a copy for their embedding, or -1 */
     int expert;              /* 1 + the place of the rank that has it among those that divide experts; 0: all have it */
+    bool stacked;            /* the ranks that divide experts have equal shares of its dimension 0 */
     int64_t unit;            /* "tp" cuts its dimension in multiples of it; 0: "tp" does not cut it */
     tess_place place[TESS_AXES]; /* placement over the ranks that differ only on this axis; not used for "pp" */
 } tess_param_placement;

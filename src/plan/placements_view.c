@@ -9,16 +9,19 @@
 enum { NAME_SIZE = TESS_PARAM_NAME_SIZE + 16, PLACE_SIZE = 32 };
 
 /* Describes the placement over an axis: "Shard(0)". An expert that one of the ranks that divide experts has is on "ep
- * 1", the second of them. Only the data ranks with the same experts share it. */
+ * 1", the second of them; a tensor of all experts is cut over "ep". Only the data ranks with the same experts share it.
+ */
 static const char *place_text(const tess_param_placements *p, const tess_param_placement *placement, int axis,
                               char text[PLACE_SIZE])
 {
     const tess_place *place = &placement->place[axis];
     const int neighbours = tess_coordinates_of(&p->parallelism, 0).n_experts / p->degree[TESS_AXIS_TP];
-    const bool divided = placement->expert > 0 && axis != TESS_AXIS_REPLICATE;
+    const bool divided = (placement->expert > 0 || placement->stacked) && axis != TESS_AXIS_REPLICATE;
     const bool cut = place->kind == TESS_SHARD && (!divided || p->degree[axis] > neighbours);
     char where[16] = "";
-    if (divided)
+    if (divided && placement->stacked)
+        snprintf(where, sizeof(where), "ep%s", cut ? ", " : "");
+    else if (divided)
         snprintf(where, sizeof(where), "ep %d%s", placement->expert - 1, cut ? ", " : "");
     if (cut)
         snprintf(text, PLACE_SIZE, "%sShard(%d)", where, place->dim);

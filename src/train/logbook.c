@@ -9,6 +9,7 @@
 #include "job/persist/persist.h"
 #include "tessera/comm.h"
 #include "engine/numbers/numbers.h"
+#include "engine/numbers/router_bias.h"
 #include "engine/stages/rank_stage.h"
 #include "base/mem/scoped.h"
 
@@ -243,6 +244,7 @@ static tess_status finish_update(tess_logbook *book, tess_engine *e, int64_t ste
         TESS_TRY(tess_engine_clip_values(e, entry->scale));
         TESS_TRY(tess_fsdp_spans(e->fsdp, &spans));
         TESS_TRY(tess_optimizer_step(e->optimizer, spans, step - entry->restarts.optimizer, entry->lr, entry->scale));
+        TESS_TRY(tess_router_bias_write(e));
     }
     atomic_store(&page->done, step);
     return TESS_OK;

@@ -136,7 +136,7 @@ static tess_status list_tensors(const tess_trainer *t, export_list *list)
             continue;
         tensor->param = i;
         snprintf(tensor->name, sizeof(tensor->name), "%s%s", list->adapter ? "base_model.model." : "", param->name);
-        tess_st_entry entry = {tensor->name, list->dtype, param->shape};
+        tess_st_entry entry = {tensor->name, tess_param_dtype(param, list->dtype), param->shape};
         TESS_TRY(tess_st_describe(&entry, &list->in_files[list->n++]));
     }
     return TESS_OK;
@@ -150,7 +150,8 @@ static tess_status write_tensor(tess_trainer *t, tess_st_writer *writer, const e
     box_transfer p = {.t = t,
                       .writer = writer,
                       .encoded = list->encoded,
-                      .dtype = list->dtype,
+                      .dtype =
+                          tess_param_dtype(tess_model_param(t->engine->whole, list->tensors[index].param), list->dtype),
                       .index = index,
                       .from = t->rank,
                       .to = t->rank};

@@ -31,14 +31,15 @@ static tess_status read_weights(tess_on_policy_source *s, const char *folder, co
 static tess_status make_random(tess_on_policy_source *s, const tess_param *param, tess_random_weights *random,
                                void **f32, void **bf16)
 {
-    int64_t n = tess_shape_count(&param->shape);
+    const int64_t n = tess_shape_count(&param->shape);
+    const tess_dtype dtype = tess_param_dtype(param, TESS_BF16);
     tess_shape shape = tess_shape_atleast_1d(&param->shape);
     tess_box whole = tess_box_whole(&shape);
     TESS_TRY(tess_scope_alloc(&s->own, TESS_POOL_PARAMS, (size_t)n, sizeof(float), param->name, f32));
-    TESS_TRY(tess_scope_alloc(&s->own, TESS_POOL_PARAMS, (size_t)n, sizeof(uint16_t), param->name, bf16));
+    TESS_TRY(tess_scope_alloc(&s->own, TESS_POOL_PARAMS, (size_t)n, tess_dtype_size(dtype), param->name, bf16));
     TESS_TRY(tess_random_weights_fill(random, param->name, &param->shape, &whole, *f32));
     return tess_stream_kernels(s->stream)->convert(
-        s->stream, &(tess_convert_args){.x = *f32, .from = TESS_F32, .y = *bf16, .to = TESS_BF16, .n = n});
+        s->stream, &(tess_convert_args){.x = *f32, .from = TESS_F32, .y = *bf16, .to = dtype, .n = n});
 }
 
 static tess_status draw_weights(tess_on_policy_source *s, uint64_t seed)

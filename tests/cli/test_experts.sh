@@ -18,7 +18,7 @@ JSON
 cat >oss.json <<JSON
 {"model_type": "gpt_oss", "vocab_size": 301, "hidden_size": 42, "intermediate_size": 29, "num_hidden_layers": 4,
  "num_attention_heads": 3, "num_key_value_heads": 1, "head_dim": 14, "max_position_embeddings": 64, "sliding_window": 9,
- "num_local_experts": 5, "num_experts_per_tok": 2, "swiglu_limit": 0.5, "initializer_range": 0.2,
+ "num_local_experts": 8, "num_experts_per_tok": 2, "swiglu_limit": 0.5, "initializer_range": 0.2,
  "rope_parameters": {"rope_type": "default", "rope_theta": 1000}}
 JSON
 cat >latents.json <<JSON
@@ -46,9 +46,14 @@ verify 4 $tp=2 $pp=2 parallelism.pipeline_parallel_schedule=zb_h1
 verify 2 $pp=2 parallelism.pipeline_parallel_schedule=zb_h1 activation_checkpoint.mode=selective \
     activation_checkpoint.recompute=feed_forward
 verify 3 model.config=qwen.json $pp=3
-verify 4 model.config=latents.json $tp=2 $ep=2 $float32
-verify 3 model.config=latents.json $tp=3
+rate=training.router_bias_update_rate=0.25
+verify 4 model.config=latents.json $tp=2 $ep=2 $float32 $rate
+verify 3 model.config=latents.json $tp=3 $rate training.global_batch_size=10
+verify 4 model.config=latents.json $ep=2 $pp=2 $rate parallelism.shard_strategy=zero2
 verify 4 model.config=oss.json $tp=2 $pp=2 parallelism.pipeline_parallel_schedule=zb_h1
+verify 4 $ep=4 model.config=oss.json training.global_batch_size=10
+verify 8 $tp=2 $ep=4 model.config=oss.json $float32 parallelism.shard_strategy=hybrid \
+    parallelism.data_parallel_replicate_degree=2
 verify 2 optimizer.name=muon
 # Ranks divide the experts: neighbours in the batch, tensor-parallel ranks, and both.
 verify 2 $ep=2 $float32
@@ -96,6 +101,14 @@ for layout in "3 $tp=3" "2 $pp=2" "4 $ep=2"; do
 done
 pools resumed | awk '$2 > $3 { off = 1 } END { exit off || NR == 0 }' && pass "no pool takes more than foretold" ||
     fail "more than foretold: $(pools resumed)"
+# Biases of routers move with the loads. They are saved as float32, and once if a rank dies in the middle of an update.
+biased() { run model.config=latents.json training.router_bias_update_rate=0.01 model.save_dtype=bfloat16 "$@"; }
+biased job.dump_folder=biased
+grep -aq 'mlp.gate.e_score_correction_bias":{"dtype":"F32"' biased/model/model.safetensors && pass "a bias is saved as float32" ||
+    fail "a bias is not float32"
+biased job.dump_folder=killed -n 2 $ep=2 recovery.enable=true recovery.hot=true recovery.backoff_s=0.1 \
+    fault.spec="rank=1 step=3 point=phase:judged kind=sigkill"
+cmp -s biased/model/model.safetensors killed/model/model.safetensors && pass "biases after a rank died" || fail "biases after a rank died"
 verify 8 model.config= model.path=whole/model lora.rank=3 $tp=2 # the last shard has none of the 3 rows of a factor
 for words in "training.threads=2" "$tp=2 lora.targets=[w1,w2]" "$pp=2" "$ep=2"; do
     # shellcheck disable=SC2086
@@ -150,6 +163,7 @@ expect "of a family's own tensors the one that differs is named" 1 "weight 'mode
     "$tessera" train run.yaml -n 4 $ep=2 model.config=qwen.json checkpoint.enable=false job.dump_folder=bad training.steps=6 \
     parallelism.shard_strategy=hybrid parallelism.data_parallel_replicate_degree=2 numbers.replica_check_interval=1 \
     fault.spec="rank=2 step=3 point=state kind=flip tensor=model.layers.0.mlp.shared_expert.up_proj.weight"
+refused "only routers of deepseek_v3 have a bias" 2 training.router_bias_update_rate=0.01
 refused "training.passes: an expert sums the gradients of several micro-batches" 2 $ep=2 training.passes=2
 expect "ranks that divide experts wait for one" 1 "rank 1 has kept rank 0 waiting" "$tessera" train run.yaml $one -n 2 $ep=2 \
     checkpoint.enable=false comm.timeout_s=3 fault.spec="rank=1 step=5 point=before:all_to_all_v kind=sleep ms=600000"

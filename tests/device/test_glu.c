@@ -292,12 +292,42 @@ static void an_element_has_the_same_bits_at_any_place_in_a_vector(void)
     }
 }
 
+static void a_bound_keeps_numbers_and_stops_gradients_beyond_it(void)
+{
+    enum { N = 8 };
+    static const float x[N] = {-2, -0.5f, -0.25f, 0, 0.5f, 0.75f, 3, NAN},
+                       y[N] = {-0.5f, -0.5f, -0.25f, 0, 0.5f, 0.5f, 0.5f, NAN}, dx[N] = {0, 2, 3, 4, 5, 0, 0, 0};
+    for (size_t v = 0; v < COUNT(variants); v++) {
+        tess_stream *s = open_variant(v);
+        for (size_t d = 0; d < COUNT(both_dtypes) && s != NULL; d++) {
+            float bounded[N], gradient[N];
+            tess_clip_args args = {
+                .x = bounded, .dy = gradient, .y = gradient, .n = N, .limit = 0.5f, .dtype = both_dtypes[d]};
+            for (size_t i = 0; i < N; i++) {
+                tess_put_float(bounded, args.dtype, i, x[i]);
+                tess_put_float(gradient, args.dtype, i, (float)i + 1);
+            }
+            EXPECT_OK(tess_stream_kernels(s)->clip(s, &args));
+            args.dy = NULL;
+            args.y = bounded;
+            EXPECT_OK(tess_stream_kernels(s)->clip(s, &args));
+            for (size_t i = 0; i < N; i++) {
+                const float value = tess_get_float(bounded, args.dtype, i);
+                EXPECT(value == y[i] || (isnan(value) && isnan(y[i])));
+                EXPECT(tess_get_float(gradient, args.dtype, i) == dx[i]);
+            }
+        }
+        tess_stream_destroy(&s);
+    }
+}
+
 static const test_case cases[] = {
     CASE(activations_agree_with_float64_from_minus_20_to_20),
     CASE(huge_and_infinite_inputs_have_the_limits),
     CASE(gated_units_agree_with_float64_and_bit_for_bit_across_levels),
     CASE(clamped_units_agree_with_float64_and_bit_for_bit_across_levels),
     CASE(an_element_has_the_same_bits_at_any_place_in_a_vector),
+    CASE(a_bound_keeps_numbers_and_stops_gradients_beyond_it),
 };
 
 TEST_MAIN(cases)

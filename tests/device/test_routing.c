@@ -5,7 +5,7 @@ enum { MOST_K = 9 };
 
 typedef struct routing {
     float *logits, *probs, *weights, *lse, *gate;
-    int32_t *chosen, *ends, *place, *token, first_bad;
+    int32_t *chosen, *ends, *place, *token;
 } routing;
 
 static routing make(int64_t T, int64_t E, int64_t K)
@@ -18,8 +18,7 @@ static routing make(int64_t T, int64_t E, int64_t K)
                        .chosen = new_array(T * K, sizeof(int32_t)),
                        .ends = new_array(E, sizeof(int32_t)),
                        .place = new_array(T * K, sizeof(int32_t)),
-                       .token = new_array(T * K, sizeof(int32_t)),
-                       .first_bad = 99};
+                       .token = new_array(T * K, sizeof(int32_t))};
     return r;
 }
 
@@ -47,7 +46,6 @@ static void run(tess_stream *s, routing *r, int64_t T, int64_t E, int64_t K, boo
                                                                           .place = r->place,
                                                                           .token = r->token,
                                                                           .gate = r->gate,
-                                                                          .first_bad = &r->first_bad,
                                                                           .T = T,
                                                                           .E = E,
                                                                           .K = K}));
@@ -64,7 +62,6 @@ static int rank_of(const float *p, int64_t E, int64_t e)
 
 static void expect_routing(const routing *r, int64_t T, int64_t E, int64_t K, bool normalize)
 {
-    EXPECT_INT(r->first_bad, -1);
     for (int64_t t = 0; t < T; t++) {
         const float *x = r->logits + t * E, *p = r->probs + t * E;
         double sum = 0, chosen_sum = 0;
@@ -122,9 +119,8 @@ static void routers_choose_the_largest_and_rows_are_sorted(void)
     }
 }
 
-/* Equal logits choose the lowest numbers. A NaN or an infinity gives NaN and is reported; other rows stay as they are.
- */
-static void ties_choose_the_lowest_expert_and_a_nan_is_reported(void)
+/* Equal logits choose the lowest numbers. A NaN or an infinity gives NaN; other rows stay as they are. */
+static void ties_choose_the_lowest_expert_and_a_nan_stays_in_its_row(void)
 {
     enum { T = 5, E = 19, K = 3 };
     for (size_t v = 0; v < COUNT(variants); v++) {
@@ -140,7 +136,6 @@ static void ties_choose_the_lowest_expert_and_a_nan_is_reported(void)
         for (int bad = 0; bad < 3; bad++) {
             r.logits[2 * E + 11] = bad == 0 ? NAN : bad == 1 ? INFINITY : -INFINITY;
             run(s, &r, T, E, K, true);
-            EXPECT_INT(r.first_bad, bad < 2 ? 2 : -1);
             EXPECT(isnan(r.weights[2 * K]) == (bad < 2) && r.weights[K] == r.weights[0]);
             EXPECT(r.chosen[2 * K] == 0 && r.chosen[2 * K + 1] == 1);
         }
@@ -424,7 +419,7 @@ static void impossible_arguments_are_refused(void)
 
 static const test_case cases[] = {
     CASE(routers_choose_the_largest_and_rows_are_sorted),
-    CASE(ties_choose_the_lowest_expert_and_a_nan_is_reported),
+    CASE(ties_choose_the_lowest_expert_and_a_nan_stays_in_its_row),
     CASE(combinations_and_their_gradients_agree_with_float64),
     CASE(the_gradient_of_logits_agrees_with_differences),
     CASE(routers_with_groups_choose_from_the_best_ones),

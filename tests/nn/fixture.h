@@ -8,14 +8,14 @@
 #include "support/test.h"
 
 static const char *const fixture_names[] = {
-    "llama",       "llama_biases", "llama3",       "llama_dynamic", "llama_dynamic_within",
-    "mistral",     "qwen2",        "qwen2_layers", "qwen3",         "qwen3_layers",
-    "ministral",   "gpt2",         "gpt2_erf",     "smollm3",       "ministral3",
-    "phi3",        "phi4",         "olmo2",        "olmo3",         "starcoder2",
-    "stablelm",    "granite",      "gemma",        "gemma3",        "glm",
-    "glm4",        "exaone4",      "gemma2",       "cohere2",       "stablelm_parallel",
-    "mixtral",     "qwen3_moe",    "olmoe",        "qwen2_moe",     "gpt_oss",
-    "deepseek_v2", "deepseek_v3",  "gpt_neox",     "stablelm_norms"};
+    "llama",       "llama_biases", "llama3",       "llama_dynamic",  "llama_dynamic_within",
+    "mistral",     "qwen2",        "qwen2_layers", "qwen3",          "qwen3_layers",
+    "ministral",   "gpt2",         "gpt2_erf",     "smollm3",        "ministral3",
+    "phi3",        "phi4",         "olmo2",        "olmo3",          "starcoder2",
+    "stablelm",    "granite",      "gemma",        "gemma3",         "glm",
+    "glm4",        "exaone4",      "gemma2",       "cohere2",        "stablelm_parallel",
+    "mixtral",     "qwen3_moe",    "olmoe",        "qwen2_moe",      "gpt_oss",
+    "deepseek_v2", "deepseek_v3",  "gpt_neox",     "stablelm_norms", "olmoe_clipped"};
 enum { N_FIXTURES = sizeof(fixture_names) / sizeof(fixture_names[0]) };
 
 static const char *const kernel_levels[] = {"ref", "avx2", "avx512", "avx512_bf16", "amx"};
@@ -75,13 +75,15 @@ typedef struct rig {
 /* Updates the weights in the compute dtype after a change of w32. */
 static inline void rig_refresh(rig *r)
 {
-    for (int i = 0; i < r->n_params; i++)
-        EXPECT_OK(tess_stream_kernels(r->stream)->convert(
-            r->stream, &(tess_convert_args){.x = r->w32[i],
-                                            .from = TESS_F32,
-                                            .y = r->w[i],
-                                            .to = r->dtype,
-                                            .n = tess_shape_count(&tess_model_param(r->model, i)->shape)}));
+    for (int i = 0; i < r->n_params; i++) {
+        const tess_param *param = tess_model_param(r->model, i);
+        EXPECT_OK(tess_stream_kernels(r->stream)->convert(r->stream,
+                                                          &(tess_convert_args){.x = r->w32[i],
+                                                                               .from = TESS_F32,
+                                                                               .y = r->w[i],
+                                                                               .to = tess_param_dtype(param, r->dtype),
+                                                                               .n = tess_shape_count(&param->shape)}));
+    }
 }
 
 static inline void rig_open_part(rig *r, const tess_model_config *config, const tess_model_part *part, tess_dtype dtype,

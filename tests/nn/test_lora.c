@@ -361,32 +361,6 @@ static void a_description_reads_back(void)
     json_decref(json);
 }
 
-/* Phi-3's q, k and v are one product and may have an adapter unless ranks share them. Its gate and up are two. */
-static void a_fused_product_that_ranks_share_has_no_adapter(void)
-{
-    static const struct {
-        const char *target, *needle;
-        int degree;
-    } rows[] = {{"qkv_proj", NULL, 1},
-                {"qkv_proj", "no adapter of self_attn.qkv_proj, which is several maps in one", 2},
-                {"gate_up_proj", NULL, 2}};
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        tess_model_config config;
-        tess_model *model = NULL;
-        const tess_model_part part = {0, 1, true, false, NULL, 0, rows[i].degree};
-        EXPECT_OK(tess_model_config_load(fixture_file("phi3", "config.json"), &config));
-        config.lora.rank = 2;
-        config.lora.n_targets = 1;
-        snprintf(config.lora.targets[0], TESS_LORA_NAME, "%s", rows[i].target);
-        tess_status status = tess_model_create_part(test_mem(), &config, &part, &model);
-        if (rows[i].needle == NULL)
-            EXPECT_OK(status);
-        else
-            EXPECT_FAILS(status, TESS_E_UNSUPPORTED, rows[i].needle);
-        tess_model_destroy(&model);
-    }
-}
-
 static const test_case cases[] = {
     CASE(logits_and_gradients_are_those_of_peft),
     CASE(bits_do_not_depend_on_how_backward_runs),
@@ -396,7 +370,6 @@ static const test_case cases[] = {
     CASE(all_but_the_adapter_is_frozen),
     CASE(targets_are_maps_of_the_model),
     CASE(ranks_that_share_a_map_share_its_adapter),
-    CASE(a_fused_product_that_ranks_share_has_no_adapter),
     CASE(adapters_of_other_kinds_are_refused_by_name),
     CASE(a_description_reads_back),
 };

@@ -246,18 +246,6 @@ static void close_whole(rig *whole, values *v)
     rig_close(whole);
 }
 
-/* Layers with a norm for each head are not shared. */
-static void expect_refusal(const fixture *f)
-{
-    tess_model *model = NULL;
-    EXPECT_FAILS(
-        tess_model_create_part(
-            test_mem(), &f->config,
-            &(tess_model_part){.embedding = true, .n_layers = f->config.n_layers, .head = true, .tp_degree = 2},
-            &model),
-        TESS_E_UNSUPPORTED, "ranks cannot share a layer with");
-}
-
 /* Tables differ in products alone, so one of them has every degree, and the others one that divides nothing. */
 static void ranks_that_share_layers_give_the_bits_of_one(void)
 {
@@ -271,11 +259,6 @@ static void ranks_that_share_layers_give_the_bits_of_one(void)
         rig whole;
         values v;
         fixture_open(&f, fixture_names[i / 2 / N_LEVELS]);
-        if (f.config.parts.qk_norm && f.config.family == TESS_FAMILY_STABLELM) {
-            expect_refusal(&f);
-            fixture_close(&f);
-            continue;
-        }
         run_whole(&f, &whole, &(layout){.dtype = dtype, .level = level}, &v);
         bool all = strcmp(level, have_level("avx2") ? "avx2" : "ref") == 0;
         for (int d = 0; d < 5; d++)
@@ -558,22 +541,30 @@ static void points_of_other_ranks_are_refused(void)
     fixture_close(&f);
 }
 
-/* GLM's gate and up have rows of one B and share A, which every rank has whole. */
+/* GLM's gate and up, and q, k and v of Phi-3 and GPT-2, have rows of one B and share A, which every rank has whole. One
+ * rank computes q, k and v as one product. */
 static void an_adapter_of_a_fused_map_gives_the_bits_of_one(void)
 {
-    static const int degrees[] = {2, 3, 8};
-    for (int i = 0; i < 6; i++) {
+    static const struct {
+        const char *family, *target;
+        int degree;
+        tess_dtype dtype;
+    } rows[] = {{"glm", "gate_up_proj", 2, TESS_F32}, {"glm", "gate_up_proj", 3, TESS_BF16},
+                {"glm", "gate_up_proj", 8, TESS_F32}, {"phi3", "qkv_proj", 2, TESS_BF16},
+                {"phi3", "qkv_proj", 3, TESS_F32},    {"phi4", "qkv_proj", 8, TESS_BF16},
+                {"gpt2", "c_attn", 2, TESS_F32},      {"gpt2", "c_attn", 3, TESS_BF16}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         fixture f;
         rig whole;
         values v;
-        const tess_dtype dtype = i % 2 == 0 ? TESS_F32 : TESS_BF16;
-        fixture_open(&f, "glm");
+        const tess_dtype dtype = rows[i].dtype;
+        fixture_open(&f, rows[i].family);
         f.config.lora = (tess_lora){.rank = 3, .alpha = 5};
-        EXPECT_OK(tess_lora_add_target(&f.config.lora, "gate_up_proj", "test"));
+        EXPECT_OK(tess_lora_add_target(&f.config.lora, rows[i].target, "test"));
         run_whole(&f, &whole, &(layout){.dtype = dtype}, &v);
         for (int way = 0; way < 3; way++)
             run(&f, &whole, &v,
-                &(layout){.degree = degrees[i / 2], .dtype = dtype, .rows = way == 1, .split = way == 2}, NO_FAULT, 0);
+                &(layout){.degree = rows[i].degree, .dtype = dtype, .rows = way == 1, .split = way == 2}, NO_FAULT, 0);
         close_whole(&whole, &v);
         fixture_close(&f);
     }

@@ -94,12 +94,18 @@ static tess_status add_tensor(builder *b, const char *name, tess_export_tensor *
     return TESS_OK;
 }
 
+/* Whether transformers keeps the weight in float32 whatever the dtype of the model is. */
+static bool stays_f32(const char *name)
+{
+    return tess_text_ends_with(name, ".e_score_correction_bias");
+}
+
 static tess_status add_source(builder *b, const tess_catalog_tensor *source, const export_name *read, const char *name)
 {
     tess_export_tensor *tensor;
     const char *dtype = source->dtype, *wanted = b->options->weights_dtype;
     if (wanted != NULL && read->kind == EXPORT_MODEL && tess_st_dtype_is_float(dtype))
-        dtype = wanted;
+        dtype = stays_f32(read->name) ? "F32" : wanted;
     TESS_TRY(add_tensor(b, name, &tensor));
     tensor->source = source;
     snprintf(tensor->dtype, sizeof(tensor->dtype), "%s", dtype);

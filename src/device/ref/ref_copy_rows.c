@@ -72,6 +72,24 @@ tess_status tess_ref_sum_heads(tess_stream *s, const tess_sum_heads_args *a)
     return TESS_OK;
 }
 
+static void clip_loop(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
+{
+    const tess_clip_args *a = context;
+    for (int64_t i = begin; i < end; i++) {
+        const float x = tess_get_float(a->x, a->dtype, (size_t)i);
+        float y = x > a->limit ? a->limit : x < -a->limit ? -a->limit : x;
+        if (a->dy != NULL)
+            y = x >= -a->limit && x <= a->limit ? tess_get_float(a->dy, a->dtype, (size_t)i) : 0;
+        tess_put_float(a->y, a->dtype, (size_t)i, y);
+    }
+}
+
+tess_status tess_ref_clip(tess_stream *s, const tess_clip_args *a)
+{
+    tess_threads_run(s->threads, clip_loop, (void *)a, a->n, tess_loop_grain(1));
+    return TESS_OK;
+}
+
 tess_status tess_ref_exact_sum(TESS_UNUSED tess_stream *s, const tess_exact_sum_args *a)
 {
     for (int64_t i = 0; i < a->n; i++)

@@ -59,7 +59,6 @@ static void sort_loop(void *context, TESS_UNUSED int64_t begin, TESS_UNUSED int6
 {
     const tess_sort_rows_args *a = context;
     int32_t next = 0;
-    *a->first_bad = -1;
     for (int64_t e = 0; e < a->E; e++)
         a->ends[e] = 0;
     for (int64_t i = 0; i < a->T * a->K; i++)
@@ -70,12 +69,10 @@ static void sort_loop(void *context, TESS_UNUSED int64_t begin, TESS_UNUSED int6
         next += count;
     }
     for (int64_t i = 0; i < a->T * a->K; i++) {
-        int32_t row = a->ends[a->chosen[i]]++, t = (int32_t)(i / a->K);
+        int32_t row = a->ends[a->chosen[i]]++;
         a->place[i] = row;
-        a->token[row] = t;
+        a->token[row] = (int32_t)(i / a->K);
         a->gate[row] = a->weights[i];
-        if (*a->first_bad < 0 && isnan(a->weights[i]))
-            *a->first_bad = t;
     }
 }
 

@@ -1,6 +1,7 @@
 #include "engine/model/adapter.h"
 
 #include "engine/model/exclude.h"
+#include "engine/numbers/router_bias.h"
 
 /* ---- The section "lora" ---- */
 static tess_status check_section(const tess_config *c)
@@ -96,6 +97,8 @@ tess_status tess_config_check_trainable(tess_mem *mem, const tess_config *c, con
     TESS_TRY(tess_model_create(mem, config, &model));
     tess_config_freeze(c, model);
     tess_status status = check_freeze(c, model);
+    if (status == TESS_OK)
+        status = tess_router_bias_check(c, model);
     tess_model_destroy(&model);
     return status;
 }

@@ -204,7 +204,8 @@ tess_status tess_weights_fill(void *context, const char *name, TESS_UNUSED const
 tess_dtype tess_weights_dtype(const tess_weights *w)
 {
     for (int i = 0; i < tess_model_n_params(w->model); i++)
-        if (!tess_model_param(w->model, i)->adapter && strcmp(w->requests[i].tensor->dtype, "BF16") != 0)
+        if (!tess_model_param(w->model, i)->adapter && !tess_model_param(w->model, i)->wide &&
+            strcmp(w->requests[i].tensor->dtype, "BF16") != 0)
             return TESS_F32;
     return TESS_BF16;
 }
@@ -236,6 +237,7 @@ static bool is_stored_as(const tess_catalog_tensor *tensor, tess_dtype dtype)
 tess_status tess_weights_map(tess_weights *w, tess_dtype dtype, int index, const void **data)
 {
     const tess_catalog_tensor *tensor = w->requests[index].tensor;
+    dtype = tess_param_dtype(tess_model_param(w->model, index), dtype);
     *data = NULL;
     return tensor != NULL && is_stored_as(tensor, dtype) ? tess_catalog_map(files_of(w, index)->catalog, tensor, data)
                                                          : TESS_OK;
@@ -244,9 +246,10 @@ tess_status tess_weights_map(tess_weights *w, tess_dtype dtype, int index, const
 /* Maps a tensor if kernels can read it in place, else reads it into memory. */
 static tess_status make_whole(tess_weights *w, tess_stream *stream, tess_dtype dtype, int index)
 {
-    int64_t n = tess_shape_count(&tess_model_param(w->model, index)->shape);
-    TESS_CHECK(w->requests[index].tensor != NULL, TESS_E_NOT_FOUND, "no tensor '%s'",
-               tess_model_param(w->model, index)->name);
+    const tess_param *param = tess_model_param(w->model, index);
+    int64_t n = tess_shape_count(&param->shape);
+    TESS_CHECK(w->requests[index].tensor != NULL, TESS_E_NOT_FOUND, "no tensor '%s'", param->name);
+    dtype = tess_param_dtype(param, dtype);
     bool same = is_stored_as(w->requests[index].tensor, dtype);
     TESS_TRY(tess_weights_map(w, dtype, index, &w->whole[index]));
     if (w->whole[index] == NULL) {

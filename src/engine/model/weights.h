@@ -35,9 +35,9 @@ tess_dtype tess_weights_dtype(const tess_weights *weights);
  * dtype than `dtype`, in pieces, packed or not aligned. Only one thread at a time may call it. */
 tess_status tess_weights_map(tess_weights *weights, tess_dtype dtype, int index, const void **data);
 
-/* Returns all parameters whole in `dtype`, in the model's order, for inference in one process. A tensor is mapped
- * from the file if its dtype is the same and its data is aligned; otherwise it is converted (params pool). `weights`
- * owns the array. Reports each tensor with NaN or infinite values. */
+/* Returns all parameters whole in `dtype` (tess_param_dtype), in the model's order, for inference in one process. A
+ * tensor is mapped from the file if its dtype is the same and its data is aligned; otherwise it is converted (params
+ * pool). `weights` owns the array. Reports each tensor with NaN or infinite values. */
 tess_status tess_weights_whole(tess_weights *weights, tess_stream *stream, tess_dtype dtype, const void *const **w);
 
 /* Context of tess_random_weights_fill, a tess_fill_fn that gives random initial values. */

@@ -24,6 +24,16 @@ void tess_loads_begin(tess_engine *e)
     tess_exact_clear(&e->loads.aux);
 }
 
+static int64_t *sums_of(const tess_engine *e)
+{
+    return e->loads.counts + count_words(e) + TESS_EXACT_LIMBS;
+}
+
+const int64_t *tess_loads_of_layer(const tess_engine *e, int64_t layer)
+{
+    return sums_of(e) + layer * tess_model_get_config(e->whole)->parts.experts.n;
+}
+
 /* Adds the counts (E) of one layer to the report. */
 static void add_layer(tess_load_report *report, const int64_t *counts, int64_t E)
 {
@@ -46,7 +56,7 @@ tess_status tess_loads_measure(tess_engine *e, double divisor, tess_load_report 
     if (e->loads.counts == NULL)
         return TESS_OK;
     const int64_t n = count_words(e), E = tess_model_get_config(e->whole)->parts.experts.n;
-    int64_t *limbs = e->loads.counts + n, *counts = limbs + TESS_EXACT_LIMBS;
+    int64_t *limbs = e->loads.counts + n, *counts = sums_of(e);
     tess_exact_sum aux = e->loads.aux;
     memset(limbs, 0, (size_t)(TESS_EXACT_LIMBS + n) * sizeof(int64_t));
     if (tess_coordinates_counts(&e->at)) {

@@ -11,5 +11,7 @@ void tess_loads_begin(tess_engine *engine);
 /* Sets the report's `load` from the sums of all ranks, and leaves this rank's as they are. `divisor`: the step's.
  * Collective. */
 tess_status tess_loads_measure(tess_engine *engine, double divisor, tess_load_report *report);
+/* Returns the tokens (E) of a layer's experts over all ranks, as tess_loads_measure has summed them last. */
+const int64_t *tess_loads_of_layer(const tess_engine *engine, int64_t layer);
 
 #endif

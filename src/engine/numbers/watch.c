@@ -103,8 +103,10 @@ static tess_status see_part(tess_numbers *n, int unit, const char *what, const t
     TESS_TRY(see_whole(n, unit, what, p, data, dtype));
     if (!was_well || n->first.stage == TESS_BAD_NONE)
         return TESS_OK;
-    tess_cut_range((tess_cut){p->slice.whole.dim[p->slice.dim], p->slice.unit}, at->degree[TESS_AXIS_TP],
-                   at->place[TESS_AXIS_TP], &begin, &size);
+    const bool divided = p->stacked && at->n_experts > 1;
+    tess_cut_range((tess_cut){p->slice.whole.dim[p->slice.dim], p->slice.unit},
+                   divided ? at->n_experts : at->degree[TESS_AXIS_TP], divided ? at->expert : at->place[TESS_AXIS_TP],
+                   &begin, &size);
     *(p->slice.dim == 0 ? &n->first.row : &n->first.column) += begin;
     *first = true;
     return TESS_OK;

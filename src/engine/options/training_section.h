@@ -63,6 +63,9 @@ typedef enum tess_gather_form { TESS_GATHER_VALUES, TESS_GATHER_FP8 } tess_gathe
         "loss_scale_hysteresis counts only steps that are skipped in a row (consecutive_hysteresis of DeepSpeed)")     \
     OPTION(FLOAT, training, loss_scale_min, BITS, "0", 0, 0x1p60,                                                      \
            "smallest scale, if training.loss_scale is 0; a step that overflows with it ends the run; 0: 2^-40")        \
+    OPTION(FLOAT, training, router_bias_update_rate, BITS, "0", 0, 1,                                                  \
+           "change of an expert's bias per step, up if it had fewer tokens than the mean of its layer, down if it "    \
+           "had more; for routers with a bias (DeepSeek-V3); 0: none")                                                 \
     OPTION(INT, training, threads, NOTHING, "0", 0, 1024, "compute threads of a rank; 0: cores divided by ranks")      \
     OPTION(LIST, training, freeze, BITS,                                                                               \
            "parameters that do not train: names or their first words, with *, ? and [0-9]: model.layers.[0-3]")

@@ -55,15 +55,28 @@ static tess_status mix(const tess_layer_call *c, void *row, void *mixed, bool in
     return TESS_OK;
 }
 
+/* Bounds n heads of every token: y = x, or the bound where x is beyond it. With dy, y is the gradient: dy, or 0 where x
+ * is beyond the bound. Does nothing without a bound. */
+static tess_status clip(const tess_layer_call *c, int64_t n, const void *x, const void *dy, void *y)
+{
+    const tess_attention_params *p = c->own;
+    if (p->clip == 0)
+        return TESS_OK;
+    return c->kernels->clip(
+        c->stream,
+        &(tess_clip_args){.x = x, .dy = dy, .y = y, .n = c->T * n * p->head_size, .limit = p->clip, .dtype = c->dtype});
+}
+
 tess_status tess_qkv_forward(const tess_layer_call *c, const void *y, const tess_attention_tensors *t)
 {
     if (tess_has_latents(c->own))
         return tess_latent_forward(c, y, t);
     const tess_attention_params *p = c->own;
     projections maps = projections_of(c);
-    void *const to[] = {p->per_head ? t->mixed : t->q_raw, t->k_raw, t->v};
+    void *const to[] = {p->per_head ? t->mixed : t->q_raw, t->k_raw, p->clip > 0 ? t->v_raw : t->v};
     for (int i = 0; i < maps.n; i++)
         TESS_TRY(tess_linear_forward(c, &maps.linear[i], y, to[i]));
+    TESS_TRY(clip(c, p->n_kv_heads, t->v_raw, NULL, t->v));
     return mix(c, t->q_raw, t->mixed, false);
 }
 
@@ -82,6 +95,7 @@ tess_status tess_qkv_backward(const tess_layer_call *c, const void *y, const tes
         TESS_TRY(tess_linear_backward_params(c, &maps.linear[i], y, from[i]));
         grads[i] = (tess_linear_grad){&maps.linear[i], from[i]};
     }
+    TESS_TRY(tess_low_rank_backward_joined(c, grads, maps.n, y));
     return dy == NULL ? TESS_OK : tess_linear_backward_inputs(c, grads, maps.n, c->fusing, dy);
 }
 
@@ -160,16 +174,19 @@ static tess_status copy_head(const tess_layer_call *c, int64_t n, int64_t h, con
                : tess_layer_copy_rows(c, element, c->T, D, one, D, (void *)(uintptr_t)from, n * D);
 }
 
-/* y (T, n, D) = the LayerNorm of each of n heads of x. stats (n, T) */
-static tess_status each_norm_forward(const tess_layer_call *c, const tess_attention_tensors *t, int first, int64_t n,
-                                     const void *x, tess_norm_stats stats, void *y)
+/* y (T, n, D) = the LayerNorm of each of this rank's n heads of x. first: parameter of the first of all heads; stats
+ * (n, T) */
+static tess_status each_norm_forward(const tess_layer_call *c, const tess_attention_tensors *t, int first,
+                                     tess_cut heads, const void *x, tess_norm_stats stats, void *y)
 {
     const tess_attention_params *p = c->own;
+    int64_t begin, n;
+    tess_own_range(c, heads, &begin, &n);
     for (int64_t h = 0; h < n; h++) {
         TESS_TRY(copy_head(c, n, h, x, t->head, true));
         TESS_TRY(c->kernels->layernorm_forward(
             c->stream, &(tess_norm_args){.x = t->head,
-                                         .w = c->w[first + h],
+                                         .w = c->w[first + begin + h],
                                          .y = t->dhead,
                                          .mean = stats.mean != NULL ? stats.mean + h * c->T : NULL,
                                          .rstd = stats.rstd != NULL ? stats.rstd + h * c->T : NULL,
@@ -182,41 +199,94 @@ static tess_status each_norm_forward(const tess_layer_call *c, const tess_attent
     return TESS_OK;
 }
 
-static tess_status each_norm_backward(const tess_layer_call *c, const tess_attention_tensors *t, int first, int64_t n,
-                                      const void *x, tess_norm_stats stats, const void *dy, void *dx)
+/* The memory for the gradient of head h's norm. Ranks that share the layer exchange it before it is a parameter's. */
+static float *norm_gradient(const tess_layer_call *c, const tess_attention_tensors *t, int first, tess_cut heads,
+                            int64_t h)
 {
     const tess_attention_params *p = c->own;
+    float *dw = c->dw[first + h];
+    return dw != NULL && tess_is_split(c, heads) ? t->dnorms + h * p->head_size : dw;
+}
+
+/* Gathers the gradients of the norms of all heads. */
+static tess_status gather_norms(const tess_layer_call *c, const tess_attention_tensors *t, int first, tess_cut heads)
+{
+    const tess_attention_params *p = c->own;
+    const int64_t D = p->head_size, width = heads.size * D;
+    int64_t begin, n;
+    bool wanted = false;
+    for (int64_t h = 0; h < heads.size; h++)
+        wanted |= tess_wants(c, first + (int)h);
+    if (!wanted || !tess_is_split(c, heads))
+        return TESS_OK;
+    tess_own_range(c, heads, &begin, &n);
+    TESS_TRY(tess_split_gather_gradient(c, (tess_cut){width, heads.unit * D}, t->dnorms + begin * D, 1, width));
+    for (int64_t h = 0; h < heads.size; h++)
+        if (tess_wants(c, first + (int)h))
+            TESS_TRY(c->kernels->copy(c->stream, &(tess_copy_args){.to = c->dw[first + h],
+                                                                   .from = t->dnorms + h * D,
+                                                                   .bytes = D * (int64_t)sizeof(float)}));
+    return TESS_OK;
+}
+
+static tess_status each_norm_backward(const tess_layer_call *c, const tess_attention_tensors *t, int first,
+                                      tess_cut heads, const void *x, tess_norm_stats stats, const void *dy, void *dx)
+{
+    const tess_attention_params *p = c->own;
+    int64_t begin, n;
+    tess_own_range(c, heads, &begin, &n);
     for (int64_t h = 0; h < n; h++) {
         TESS_TRY(copy_head(c, n, h, x, t->head, true));
         TESS_TRY(copy_head(c, n, h, dy, t->dhead, true));
         TESS_TRY(tess_norm_sums(c, true,
                                 &(tess_norm_grad_args){.h = t->head,
-                                                       .w = c->w[first + h],
+                                                       .w = c->w[first + begin + h],
                                                        .mean = stats.mean + h * c->T,
                                                        .rstd = stats.rstd + h * c->T,
                                                        .dy = t->dhead,
                                                        .dx = t->dhead,
-                                                       .dw = c->dw[first + h],
+                                                       .dw = norm_gradient(c, t, first, heads, begin + h),
                                                        .T = c->T,
                                                        .C = p->head_size,
                                                        .dtype = c->dtype}));
         TESS_TRY(copy_head(c, n, h, dx, t->dhead, false));
     }
-    return TESS_OK;
+    return gather_norms(c, t, first, heads);
+}
+
+/* q, k = norm(q_raw), norm(k_raw), if the layer has these norms. */
+static tess_status norm_heads(const tess_layer_call *c, const tess_attention_tensors *t)
+{
+    const tess_attention_params *p = c->own;
+    if (!tess_norms_heads(p))
+        return TESS_OK;
+    if (p->n_head_norms > 0) {
+        const tess_norm_stats q = {.mean = t->q_mean, .rstd = t->q_rstd}, k = {.mean = t->k_mean, .rstd = t->k_rstd};
+        TESS_TRY(each_norm_forward(c, t, p->q_norm.weight, heads_of(p, &p->q), t->q_raw, q, t->q));
+        return each_norm_forward(c, t, p->k_norm.weight, heads_of(p, &p->k), t->k_raw, k, t->k);
+    }
+    TESS_TRY(tess_head_norm_forward(c, &p->q_norm, heads_of(p, &p->q), t->q_raw, t->q_rstd, t->q));
+    return tess_head_norm_forward(c, &p->k_norm, heads_of(p, &p->k), t->k_raw, t->k_rstd, t->k);
 }
 
 tess_status tess_heads_forward(const tess_layer_call *c, const tess_attention_tensors *t)
 {
     const tess_attention_params *p = c->own;
-    if (p->n_head_norms > 0) {
-        const tess_norm_stats q = {.mean = t->q_mean, .rstd = t->q_rstd}, k = {.mean = t->k_mean, .rstd = t->k_rstd};
-        TESS_TRY(each_norm_forward(c, t, p->q_norm.weight, p->n_heads, t->q_raw, q, t->q));
-        TESS_TRY(each_norm_forward(c, t, p->k_norm.weight, p->n_kv_heads, t->k_raw, k, t->k));
-    } else if (tess_norms_heads(p)) {
-        TESS_TRY(tess_head_norm_forward(c, &p->q_norm, heads_of(p, &p->q), t->q_raw, t->q_rstd, t->q));
-        TESS_TRY(tess_head_norm_forward(c, &p->k_norm, heads_of(p, &p->k), t->k_raw, t->k_rstd, t->k));
-    }
+    TESS_TRY(norm_heads(c, t));
+    TESS_TRY(clip(c, p->n_heads, t->q, NULL, t->q));
+    TESS_TRY(clip(c, p->n_kv_heads, t->k, NULL, t->k));
     return tess_has_latents(p) ? TESS_OK : rotate(c, t->q, t->k, false);
+}
+
+/* Sets the gradients of bounded values to 0. It computes q and k as they were before, in their own places, which
+ * nothing reads any more. */
+static tess_status clip_backward(const tess_layer_call *c, const tess_attention_tensors *t)
+{
+    const tess_attention_params *p = c->own;
+    TESS_TRY(norm_heads(c, t));
+    TESS_TRY(clip(c, p->n_heads, t->q, t->dq, t->dq));
+    TESS_TRY(clip(c, p->n_kv_heads, t->k, t->dk, t->dk));
+    return clip(c, p->n_kv_heads, t->v_raw, t->dv, t->dv);
 }
 
 tess_status tess_heads_backward(const tess_layer_call *c, const tess_attention_tensors *t, bool rotated)
@@ -226,12 +296,14 @@ tess_status tess_heads_backward(const tess_layer_call *c, const tess_attention_t
         return rotated ? tess_latent_heads_backward(c, t) : TESS_OK;
     if (rotated)
         TESS_TRY(rotate(c, t->dq, t->dk, true));
+    if (rotated && p->clip > 0)
+        TESS_TRY(clip_backward(c, t));
     if (!tess_norms_heads(p))
         return TESS_OK;
     if (p->n_head_norms > 0) {
         const tess_norm_stats q = {.mean = t->q_mean, .rstd = t->q_rstd}, k = {.mean = t->k_mean, .rstd = t->k_rstd};
-        TESS_TRY(each_norm_backward(c, t, p->q_norm.weight, p->n_heads, t->q_raw, q, t->dq, t->q));
-        return each_norm_backward(c, t, p->k_norm.weight, p->n_kv_heads, t->k_raw, k, t->dk, t->k);
+        TESS_TRY(each_norm_backward(c, t, p->q_norm.weight, heads_of(p, &p->q), t->q_raw, q, t->dq, t->q));
+        return each_norm_backward(c, t, p->k_norm.weight, heads_of(p, &p->k), t->k_raw, k, t->dk, t->k);
     }
     TESS_TRY(tess_head_norm_backward(c, &p->q_norm, heads_of(p, &p->q), t->q_raw, t->q_rstd, t->dq, t->q));
     return tess_head_norm_backward(c, &p->k_norm, heads_of(p, &p->k), t->k_raw, t->k_rstd, t->dk, t->k);

@@ -35,7 +35,8 @@ typedef struct tess_branch_end {
 /* The tensors that a part is called with. The executor plans the stream around each part, and work space that all units
  * share; the part's table describes the others. */
 typedef struct tess_tensors {
-    void *own; /* the part's struct of pointers */
+    void *own;  /* the part's struct of pointers */
+    void *host; /* the part's room in the host's memory from forward to the end of backward (tess_placed_part) */
     /* (R, C) the stream that the part reads, with no backward the same memory for all parts; a source writes it */
     void *in;
     /* (R, C) the stream's gradient after the part, which backward only reads, and at its input. They may be the same

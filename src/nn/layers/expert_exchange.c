@@ -16,13 +16,35 @@ static void assume_ends(const tess_layer_call *c, int32_t *ends)
         ends[e] -= (int32_t)(p->n_own - 1 - e);
 }
 
-tess_status tess_experts_meet(const tess_layer_call *c, const tess_experts_tensors *w, tess_expert_ends *ends)
+/* Without gradients of experts, work space depends on the number of experts with rows, and kernels for few rows may
+ * need more than others. So the experts after the K-th have 64, 16, 4 and then 1 rows, as far as the K-th has them. */
+static void assume_all_chosen(const tess_experts_params *p, int64_t T, int32_t *ends)
+{
+    int32_t counts[TESS_MAX_EXPERTS] = {0};
+    int64_t left = T, rows = 64;
+    for (int64_t e = 0; e < p->top_k; e++)
+        counts[e] = (int32_t)T;
+    for (int64_t e = p->top_k; e < p->n_own && left > 1; e++) {
+        while (rows >= left)
+            rows /= 4;
+        counts[e] = (int32_t)rows;
+        left -= rows;
+        rows = rows > 1 ? rows / 4 : 1;
+    }
+    counts[p->top_k - 1] = (int32_t)left;
+    for (int64_t e = 0; e < p->n_experts; e++)
+        ends[e] = counts[e] + (e > 0 ? ends[e - 1] : 0);
+}
+
+tess_status tess_experts_meet(const tess_layer_call *c, const tess_experts_tensors *w, const tess_expert_ends *ends)
 {
     const tess_experts_params *p = c->own;
     const int64_t E = p->n_experts, n = p->n_own;
     const bool dry = tess_mem_is_dry(tess_stream_mem(c->stream));
     int32_t sent[2 * TESS_MAX_EXPERTS], received[2 * TESS_MAX_EXPERTS];
-    if (dry)
+    if (dry && (c->config->lora.rank > 0 || c->loads == NULL))
+        assume_all_chosen(p, c->T, ends->own);
+    else if (dry)
         assume_ends(c, ends->own);
     else
         TESS_TRY(tess_fetch(c->stream, ends->own, w->ends, (size_t)E * sizeof(int32_t)));

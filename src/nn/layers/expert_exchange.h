@@ -7,14 +7,28 @@
 #include "nn/layers/layers.h"
 
 /* The rows of a batch, by expert. A source is a micro-batch: each neighbour has one, which all its tensor-parallel
- * ranks know. */
+ * ranks know. The arrays are in the host's memory, from forward to the end of backward. */
 typedef struct tess_expert_ends {
-    int32_t own[TESS_MAX_EXPERTS]; /* (E) the end of each expert's sorted rows of this rank's micro-batch */
     /* (sources * n_own + 1) where the rows of source s for own expert e begin: at[s * n_own + e]. They lie source by
      * source, and in each by expert and token */
-    int64_t at[TESS_MAX_EXPERTS + 1];
-    bool has[TESS_MAX_EXPERTS]; /* (sources) whether the source has tokens; one at the end of a step may have none */
+    int64_t *at;
+    int32_t *own; /* (E) the end of each expert's sorted rows of this rank's micro-batch */
+    bool *has;    /* (sources) whether the source has tokens; one at the end of a step may have none */
 } tess_expert_ends;
+
+static inline size_t tess_expert_ends_bytes(const tess_experts_params *p)
+{
+    const int64_t n_at = p->sources * p->n_own + 1, n_bytes = p->n_experts * (int64_t)sizeof(int32_t) + p->sources;
+    return ((size_t)n_at + (size_t)(n_bytes + 7) / 8) * sizeof(int64_t);
+}
+
+/* The arrays in that much memory. */
+static inline tess_expert_ends tess_expert_ends_in(const tess_experts_params *p, void *memory)
+{
+    int64_t *at = memory;
+    int32_t *own = (int32_t *)(at + p->sources * p->n_own + 1);
+    return (tess_expert_ends){at, own, (bool *)(own + p->n_experts)};
+}
 
 /* The number of an expert's sorted rows. */
 static inline int32_t tess_expert_rows_of(const int32_t *ends, int64_t e)
@@ -28,7 +42,8 @@ static inline bool tess_experts_are_divided(const tess_experts_params *p)
 }
 
 /* Fetches the ends of the routing in `tensors`, and learns those of the other sources. */
-tess_status tess_experts_meet(const tess_layer_call *call, const tess_experts_tensors *tensors, tess_expert_ends *ends);
+tess_status tess_experts_meet(const tess_layer_call *call, const tess_experts_tensors *tensors,
+                              const tess_expert_ends *ends);
 
 /* Both move rows of C elements between the ranks of tokens, sorted (N, C), and those of experts, owned. Each rank sends
  * what its micro-batch has, and every tensor-parallel rank of a micro-batch gets all results of it back. Without expert

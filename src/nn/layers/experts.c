@@ -40,7 +40,7 @@ static tess_status route(const tess_layer_call *c, const void *y, const tess_exp
     TESS_TRY(tess_linear_own_forward(&router, &p->router, y, w->probs, TESS_F32));
     TESS_TRY(c->kernels->route(c->stream, &(tess_route_args){.logits = w->probs,
                                                              .bias = p->bias >= 0 ? c->w[p->bias] : NULL,
-                                                             .bias_dtype = c->dtype,
+                                                             .bias_dtype = TESS_F32,
                                                              .probs = w->probs,
                                                              .chosen = w->chosen,
                                                              .weights = w->weights,
@@ -55,7 +55,6 @@ static tess_status route(const tess_layer_call *c, const void *y, const tess_exp
                                                                    .place = w->place,
                                                                    .token = w->token,
                                                                    .gate = w->gates,
-                                                                   .first_bad = w->ends + E,
                                                                    .T = T,
                                                                    .E = E,
                                                                    .K = K});
@@ -153,13 +152,20 @@ static tess_status down_forward(const expert_rows *r)
     return tess_linear_forward(&r->call, &r->expert->down, r->act, r->out);
 }
 
-/* act (N, F) of all experts, if gate and up are one map. */
-static tess_status clamped_forward(const tess_layer_call *c, const tess_experts_tensors *w)
+/* The number of rows of this rank's experts. */
+static int64_t own_rows(const tess_experts_params *p, const tess_expert_ends *ends)
+{
+    return ends->at[p->sources * p->n_own];
+}
+
+/* act (own rows, F) of all experts, if gate and up are one map. */
+static tess_status clamped_forward(const tess_layer_call *c, const tess_experts_tensors *w,
+                                   const tess_expert_ends *ends)
 {
     const tess_experts_params *p = c->own;
     return c->kernels->clamped_glu_forward(c->stream, &(tess_clamped_glu_args){.x = w->gate,
                                                                                .y = w->act,
-                                                                               .T = c->T * p->top_k,
+                                                                               .T = own_rows(p, ends),
                                                                                .C = 2 * p->size,
                                                                                .alpha = p->alpha,
                                                                                .limit = p->limit,
@@ -171,14 +177,15 @@ static tess_status dact_backward(const expert_rows *r)
     return tess_linear_backward_input(&r->call, &r->expert->down, r->out, r->dact);
 }
 
-static tess_status clamped_backward(const tess_layer_call *c, const tess_experts_tensors *w)
+static tess_status clamped_backward(const tess_layer_call *c, const tess_experts_tensors *w,
+                                    const tess_expert_ends *ends)
 {
     const tess_experts_params *p = c->own;
     return c->kernels->clamped_glu_backward(c->stream, &(tess_clamped_glu_grad_args){.x = w->gate,
                                                                                      .dy = w->dact,
                                                                                      .dx = w->gate,
                                                                                      .y = w->act,
-                                                                                     .T = c->T * p->top_k,
+                                                                                     .T = own_rows(p, ends),
                                                                                      .C = 2 * p->size,
                                                                                      .alpha = p->alpha,
                                                                                      .limit = p->limit,
@@ -258,22 +265,26 @@ typedef struct moved_expert {
     int n;
 } moved_expert;
 
-static void move_param(const tess_layer_call *c, moved_expert *m, int *index, int64_t size)
+/* at: the expert's first element of the parameter */
+static void move_param(const tess_layer_call *c, moved_expert *m, int *index, int64_t at, int64_t size)
 {
-    m->w[m->n] = c->w[*index];
-    m->dw[m->n] = c->dw[*index];
+    m->w[m->n] = tess_at(c, c->w[*index], at);
+    m->dw[m->n] = c->dw[*index] != NULL ? c->dw[*index] + at : NULL;
     m->size[m->n] = size;
     *index = m->n++;
 }
 
 static void move_map(const tess_layer_call *c, moved_expert *m, tess_linear *map)
 {
-    move_param(c, m, &map->weight, map->n_in * map->n_out);
+    if (map->weight < 0)
+        return;
+    move_param(c, m, &map->weight, map->offset, map->n_in * map->n_out);
     if (map->bias >= 0)
-        move_param(c, m, &map->bias, map->n_out);
+        move_param(c, m, &map->bias, map->first, map->n_out);
+    map->offset = map->first = 0;
     if (map->adapter.rank > 0) {
-        move_param(c, m, &map->adapter.a, map->adapter.rank * map->n_in);
-        move_param(c, m, &map->adapter.b, map->adapter.rank * map->n_out);
+        move_param(c, m, &map->adapter.a, 0, map->adapter.rank * map->n_in);
+        move_param(c, m, &map->adapter.b, 0, map->adapter.rank * map->n_out);
     }
 }
 
@@ -369,7 +380,7 @@ static tess_status experts_forward(const tess_layer_call *c, const tess_tensors 
     const tess_experts_tensors *w = t->own;
     const bool again = c->dw != NULL;
     const void *y = t->y;
-    tess_expert_ends ends;
+    const tess_expert_ends ends = tess_expert_ends_in(p, t->host);
 
     /* h2 (R, C) = h + branch;  y = norm(h2), which backward also reads */
     if (groups & TESS_GROUP_RESIDUAL)
@@ -385,11 +396,12 @@ static tess_status experts_forward(const tess_layer_call *c, const tess_tensors 
         tess_layer_show_floats(c, "router probabilities", w->probs, c->T, p->n_experts);
         tess_layer_show_floats(c, "weights of experts", w->weights, c->T, p->top_k);
     }
-    TESS_TRY(tess_experts_meet(c, w, &ends));
+    if (!again)
+        TESS_TRY(tess_experts_meet(c, w, &ends));
     TESS_TRY(sort_inputs(c, y, w));
     TESS_TRY(tess_experts_send(c, &ends, w->x, w->own_x));
     TESS_TRY(each_expert(c, w, &ends, gate_forward));
-    TESS_TRY(p->joined ? clamped_forward(c, w) : each_expert(c, w, &ends, up_forward));
+    TESS_TRY(p->joined ? clamped_forward(c, w, &ends) : each_expert(c, w, &ends, up_forward));
     TESS_TRY(each_expert(c, w, &ends, down_forward));
     if (!again)
         show_outputs(c, w, &ends);
@@ -481,8 +493,7 @@ static tess_status experts_backward(const tess_layer_call *c, const tess_tensors
     const tess_experts_tensors *w = t->own;
     const tess_layer_call router = call_of_router(c);
     const void *dh3, *y = t->y; /* (T, C) */
-    tess_expert_ends ends;
-    TESS_TRY(tess_experts_meet(c, w, &ends));
+    const tess_expert_ends ends = tess_expert_ends_in(p, t->host);
 
     /* out (N, C) = w dh3, and the gradients of w: dh3 out;  from these, dlogits (T, E) */
     if (inputs) {
@@ -511,7 +522,7 @@ static tess_status experts_backward(const tess_layer_call *c, const tess_tensors
     if (inputs)
         TESS_TRY(each_expert(c, w, &ends, p->joined ? dact_backward : act_backward));
     if (inputs && p->joined)
-        TESS_TRY(clamped_backward(c, w));
+        TESS_TRY(clamped_backward(c, w, &ends));
     TESS_TRY(gradients(c, w, &ends));
     if (inputs) {
         TESS_TRY(each_expert(c, w, &ends, inputs_backward));
@@ -540,7 +551,7 @@ static tess_status experts_backward(const tess_layer_call *c, const tess_tensors
 
 /* ---- Tables ---- */
 /* clang-format off */
-enum { E = TESS_OWN_DIMS, K, ENDS, KC, Z, SUMS, GATES, UPS, DACT, MF, MC, PARTIAL };
+enum { E = TESS_OWN_DIMS, K, KC, Z, SUMS, GATES, UPS, DACT, MF, MC, PARTIAL };
 enum {
     RESIDUAL = TESS_GROUP_RESIDUAL, FEED = TESS_GROUP_FEED_FORWARD, SAVED = TESS_TENSOR_SAVED,
     RESULT = SAVED | TESS_TENSOR_FORWARD, CHANGED = RESULT | TESS_TENSOR_OVERWRITTEN,
@@ -557,7 +568,7 @@ static const tess_tensor_row tensors[] = {
     {AT(place),      TESS_DIM_T,   K,             true,  RESULT,          FEED},
     {AT(token),      TESS_DIM_T,   K,             true,  RESULT,          FEED},
     {AT(gates),      TESS_DIM_T,   K,             true,  CHANGED,         FEED},
-    {AT(ends),       TESS_DIM_ONE, ENDS,          true,  RESULT,          FEED},
+    {AT(ends),       TESS_DIM_ONE, E,             true,  RESULT,          FEED},
     {AT(gate),       TESS_DIM_T,   GATES,         false, CHANGED,         FEED},
     {AT(up),         TESS_DIM_T,   UPS,           false, CHANGED,         FEED},
     {AT(dact),       TESS_DIM_T,   DACT,          false, BACKWARD,        0},
@@ -587,7 +598,6 @@ static void sizes(TESS_UNUSED const tess_model *model, const void *own, int64_t 
     const tess_experts_params *p = own;
     size[E] = p->n_experts;
     size[K] = p->top_k;
-    size[ENDS] = p->n_experts + 1;
     size[MF] = p->sources * p->top_k * p->size;
     size[GATES] = (p->joined ? 2 : 1) * size[MF];
     size[UPS] = p->joined ? -1 : size[MF];

@@ -38,7 +38,7 @@ typedef struct tess_experts_tensors {
     int32_t *place;        /* (T, K) the sorted row of each */
     int32_t *token;        /* (N) the token of each sorted row */
     float *gates;          /* (N) the weight of each sorted row; in backward its gradient */
-    int32_t *ends;         /* (E + 1) the end of each expert's rows, and the first token with a NaN, or -1 */
+    int32_t *ends;         /* (E) the end of each expert's rows */
     void *x;               /* (N, C) inputs of experts; in backward also their gradients */
     void *out;             /* (N, C) outputs of experts; backward replaces them by their gradients */
     void *dlogits;         /* (T, E) */

@@ -236,6 +236,18 @@ tess_status tess_linear_own_act_backward(const tess_layer_call *call, const tess
 
 /* ---- The functions above for maps with an adapter ---- */
 tess_status tess_low_rank_forward(const tess_layer_call *call, const tess_linear *linear, const void *x, void *y);
+/* Whether the map is a view of a matrix that one rank computes as one product, while ranks share it as several. */
+static inline bool tess_low_rank_joins(const tess_layer_call *call, const tess_linear *linear)
+{
+    return linear->joined && linear->stored_whole && tess_is_split(call, linear->out);
+}
+
+/* The map of all n_out outputs of a matrix, from its first view. */
+tess_linear tess_low_rank_whole(const tess_linear *view, int64_t n_out);
+/* Computes the gradient of A that such views share; the other function then computes only that of B. Does nothing for
+ * other maps. */
+tess_status tess_low_rank_backward_joined(const tess_layer_call *call, const tess_linear_grad *grads, int n,
+                                          const void *x);
 /* Computes only the adapter's gradients. */
 tess_status tess_low_rank_backward_params(const tess_layer_call *call, const tess_linear *linear, const void *x,
                                           const void *dy);

@@ -10,7 +10,8 @@
  * other products need no communication.
  *
  * The views of a fused matrix, such as gate and up, have rows of one B and share A, whose gradient is the sum of
- * theirs. Every rank stores all of such a B. */
+ * theirs. Every rank stores all of such a B. If one rank computes the views as one product (q, k and v), ranks that
+ * share them gather all of dy, because dz is one sum over the outputs of all views. */
 #include "nn/layers/layers.h"
 
 static bool is_narrow(const tess_layer_call *c)
@@ -153,6 +154,26 @@ tess_status tess_low_rank_forward(const tess_layer_call *c, const tess_linear *l
     return is_narrow(c) ? round_rows(c, l->n_out, y, tess_linear_row(l)) : TESS_OK;
 }
 
+/* dA = dz^T x, or dA += dz^T x. */
+static tess_status a_gradient(const tess_layer_call *c, const tess_linear *l, const void *x, bool accumulate)
+{
+    const int64_t r = l->adapter.rank;
+    return c->kernels->gemm(c->stream, &(tess_gemm){.m = r,
+                                                    .n = l->n_in,
+                                                    .k = c->T,
+                                                    .a = c->low_rank.low,
+                                                    .lda = r,
+                                                    .b = x,
+                                                    .ldb = l->n_in,
+                                                    .c = c->dw[l->adapter.a],
+                                                    .ldc = l->n_in,
+                                                    .trans_a = true,
+                                                    .accumulate = accumulate,
+                                                    .ab_dtype = c->dtype,
+                                                    .c_dtype = TESS_F32,
+                                                    .leaf = tess_leaf_tokens(c)});
+}
+
 tess_status tess_low_rank_backward_params(const tess_layer_call *c, const tess_linear *l, const void *x, const void *dy)
 {
     int64_t r = l->adapter.rank;
@@ -167,12 +188,40 @@ tess_status tess_low_rank_backward_params(const tess_layer_call *c, const tess_l
     if (l->stored_whole && tess_is_split(c, l->out))
         TESS_TRY(tess_split_gather_gradient(c, (tess_cut){l->out.size * r, l->out.unit * r}, g.c, 1, l->out.size * r));
 
+    if (tess_low_rank_joins(c, l)) /* tess_low_rank_backward_joined */
+        return TESS_OK;
     TESS_TRY(project_gradient(c, l, dy));
-    g.m = r, g.a = c->low_rank.low, g.lda = r;
-    g.n = l->n_in, g.b = x, g.ldb = l->n_in;
-    g.c = c->dw[l->adapter.a], g.ldc = l->n_in;
-    g.accumulate = first_of_view(c, l) > 0;
-    return c->kernels->gemm(c->stream, &g);
+    return a_gradient(c, l, x, first_of_view(c, l) > 0);
+}
+
+tess_linear tess_low_rank_whole(const tess_linear *view, int64_t n_out)
+{
+    tess_linear whole = *view;
+    whole.n_out = n_out;
+    whole.out = (tess_cut){n_out, 0};
+    whole.first = whole.offset = 0;
+    return whole;
+}
+
+tess_status tess_low_rank_backward_joined(const tess_layer_call *c, const tess_linear_grad *grads, int n, const void *x)
+{
+    const tess_linear *l = grads[0].linear;
+    const tess_cut rows = {c->T, 0};
+    int64_t width = 0, depth = 0;
+    if (l->adapter.rank == 0 || !tess_low_rank_joins(c, l) || !tess_wants(c, l->adapter.a))
+        return TESS_OK;
+    for (int i = 0; i < n; i++)
+        width += grads[i].linear->out.size;
+    for (int i = 0; i < n; i++) {
+        const tess_cut columns = grads[i].linear->out;
+        const tess_matrix_box held = {rows, columns, (void *)(uintptr_t)grads[i].dy, tess_linear_row(grads[i].linear)};
+        TESS_TRY(tess_meet(c, "operand", tess_dtype_size(c->dtype), held,
+                           (tess_matrix_box){rows, {columns.size, 0}, tess_at(c, c->low_rank.all, depth), width}));
+        depth += columns.size;
+    }
+    const tess_linear whole = tess_low_rank_whole(l, width);
+    TESS_TRY(project_gradient_rows(c, &whole, c->low_rank.all, width, c->T));
+    return a_gradient(c, l, x, false);
 }
 
 tess_status tess_low_rank_add(const tess_layer_call *c, const tess_linear *l, bool forward, const void *operand,

@@ -113,11 +113,13 @@ static tess_status adapted_product(const tess_layer_call *c, const split_share *
                                    int64_t width, const void *bias, void *fusing, void *y)
 {
     float *sum = c->dtype == TESS_F32 ? y : c->low_rank.sum;
+    const bool whole = terms[0].linear->joined;
+    const tess_linear all = tess_low_rank_whole(terms[0].linear, width);
     TESS_TRY(product(c, s, terms, n_terms, width, bias, fusing, sum, TESS_F32));
-    for (int i = 0; i < n_terms; i++)
+    for (int i = 0; i < (whole ? 1 : n_terms); i++)
         if (terms[i].linear->adapter.rank > 0)
-            TESS_TRY(tess_low_rank_add(c, terms[i].linear, terms[i].forward, terms[i].operand, width, s->m, s->first,
-                                       s->n, sum));
+            TESS_TRY(tess_low_rank_add(c, whole ? &all : terms[i].linear, terms[i].forward, terms[i].operand, width,
+                                       s->m, s->first, s->n, sum));
     return c->dtype == TESS_F32
                ? TESS_OK
                : c->kernels->convert(

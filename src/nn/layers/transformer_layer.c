@@ -286,7 +286,9 @@ enum {
     MIXED,
     MEAN_H,
     MEAN_G,
-    ONE_HEAD
+    ONE_HEAD,
+    CLIPPED,
+    HEAD_NORMS
 };
 
 /* The sizes of what a norm at the branch's end needs. */
@@ -297,7 +299,7 @@ static void end_sizes(const tess_branch_end *end, int64_t sizes[TESS_N_DIMS], in
     sizes[one] = normed ? 1 : -1;
 }
 
-static void attention_sizes(TESS_UNUSED const tess_model *model, const void *own, int64_t sizes[TESS_N_DIMS])
+static void attention_sizes(const tess_model *model, const void *own, int64_t sizes[TESS_N_DIMS])
 {
     const tess_attention_params *p = own;
     const int64_t q = p->n_heads * p->head_size, k = p->n_kv_heads * p->head_size;
@@ -321,6 +323,8 @@ static void attention_sizes(TESS_UNUSED const tess_model *model, const void *own
     sizes[MEAN_H] = p->n_head_norms > 0 ? p->n_heads : -1;
     sizes[MEAN_G] = p->n_head_norms > 0 ? p->n_kv_heads : -1;
     sizes[ONE_HEAD] = p->n_head_norms > 0 ? p->head_size : -1;
+    sizes[HEAD_NORMS] = p->n_head_norms > 0 && model->part.tp_degree > 1 ? p->q.out.size : -1;
+    sizes[CLIPPED] = p->clip > 0 ? k : -1;
     sizes[SINKS] = p->sinks >= 0 ? p->q.out.size / p->head_size : -1;
     end_sizes(&p->end, sizes, RAW, RAW_ONE);
 }
@@ -362,10 +366,12 @@ static const tess_tensor_row attention_tensors[] = {
     {AT(v),          TESS_DIM_T, K_ROW,         false, RESULT,          INPUTS},
     {AT(q_rstd),     TESS_DIM_T, NORMED_H,      true,  SAVED,           INPUTS},
     {AT(k_rstd),     TESS_DIM_T, NORMED_G,      true,  SAVED,           INPUTS},
+    {AT(v_raw),      TESS_DIM_T, CLIPPED,       false, RESULT,          INPUTS},
     {AT(q_mean),     TESS_DIM_T, MEAN_H,        true,  SAVED,           INPUTS},
     {AT(k_mean),     TESS_DIM_T, MEAN_G,        true,  SAVED,           INPUTS},
     {AT(head),       TESS_DIM_T, ONE_HEAD,      false, WORK,            0},
     {AT(dhead),      TESS_DIM_T, ONE_HEAD,      false, WORK,            0},
+    {AT(dnorms),     TESS_DIM_ONE, HEAD_NORMS,  true,  BACKWARD | LEFT, 0},
     {AT(out),        TESS_DIM_T, Q,             false, RESULT,          ATTENTION},
     {AT(lse),        TESS_DIM_T, H,             true,  SAVED,           ATTENTION},
     {AT(q),          TESS_DIM_T, NORMED_Q,      false, WORK,            0},
@@ -483,7 +489,7 @@ tess_group_cost tess_layer_group_cost(const tess_block *block, tess_layer_group 
                  rows = Q_all + 2 * (double)(tess_has_latents(a) ? a->q.out.size : a->k.out.size),
                  keys = a->window > 0 && (double)a->window < context ? (double)a->window : context / 2;
     if (group == TESS_GROUP_ATTENTION_INPUTS)
-        return (tess_group_cost){rows * element, 2 * C * rows};
+        return (tess_group_cost){(rows + (a->clip > 0 ? (double)a->k.out.size : 0)) * element, 2 * C * rows};
     if (group == TESS_GROUP_RESIDUAL)
         return (tess_group_cost){(a->end.norm.weight >= 0 ? 2 : 1) * C * element * copies, 2 * C * Q_all};
     return (tess_group_cost){Q_all * element + Q_all / (double)a->head_size * (double)sizeof(float), 4 * Q_all * keys};

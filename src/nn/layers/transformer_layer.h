@@ -21,6 +21,7 @@ typedef struct tess_attention_params {
     tess_rope_table q_rope, k_rope;
     bool interleaved; /* rotated pairs are neighbouring channels */
     float soft_cap;   /* soft cap of scores; 0: none */
+    float clip;       /* bound of q and k after their norms, and of v; 0: none */
     bool beside;      /* a parallel feed-forward follows */
     bool per_head;    /* outputs of qkv are (heads, 3, head_size), and q, k and v are not maps of their own */
     bool lends_norm;  /* a parallel feed-forward reads the norm's output, too; its din is the gradient of that */
@@ -43,8 +44,10 @@ typedef struct tess_attention_tensors {
     void *q_raw, *k_raw, *v; /* (T, H, D), (T, G, D), (T, G, D) before the norms of q and k */
     void *q, *k;             /* inputs of attention: the same as q_raw and k_raw, or, with norms, work space */
     float *q_rstd, *k_rstd;  /* (T, H), (T, G), or (T) for wide norms; only with norms of q and k */
+    void *v_raw;             /* (T, G, D) v before it is clipped; only with a bound */
     float *q_mean, *k_mean;  /* (H, T), (G, T), as q_rstd and k_rstd then; only with a norm for each head */
     void *head, *dhead;      /* (T, D) of one head; only with a norm for each head */
+    float *dnorms;           /* (H, D) of all ranks' heads: gradients of these norms, if ranks share the layer */
     void *out, *dout;        /* (T, H, D) output of attention */
     float *lse;              /* (T, H) log-sum-exp */
     void *mixed;             /* (T, H, 3, D) output of qkv, or its gradient; only with per_head */

@@ -64,7 +64,7 @@ static const member members[TESS_N_MEMBERS] = {
     [TESS_MEMBER_ATTENTION_CAP] = {"attn_logit_softcapping", AT(factors.attention_cap), MEMBER_REAL, 1e-3, 1e9, true},
     [TESS_MEMBER_PARALLEL] = {"use_parallel_residual", AT(parts.parallel), MEMBER_FLAG, 0, 1, false},
     [TESS_MEMBER_LOGIT_CAP] = {"final_logit_softcapping", AT(factors.logit_cap), MEMBER_REAL, 1e-3, 1e9, true},
-    [TESS_MEMBER_CLIP] = {"clip_qkv", AT(parts.clip_qkv), MEMBER_REAL, 0, 0, true},
+    [TESS_MEMBER_CLIP] = {"clip_qkv", AT(parts.clip_qkv), MEMBER_REAL, 1e-3, 1e9, true},
     [TESS_MEMBER_ACTIVATION] = {"hidden_act", AT(parts.activation), MEMBER_NAME, 0, 0, false},
 };
 #undef AT

@@ -52,18 +52,6 @@ static tess_linear part_of(const place *at, const tess_linear *fused, int64_t fi
     return part;
 }
 
-/* Refuses an adapter on a fused map that one rank computes as one product, and ranks that share it as several. */
-static void refuse_adapter(const place *at, const tess_linear *fused, const char *name)
-{
-    tess_model *model = at->model;
-    if (model->built == TESS_OK && fused->adapter.rank > 0 && model->part.tp_degree > 1)
-        model->built =
-            TESS_FAIL(TESS_E_UNSUPPORTED,
-                      "%s: ranks that share layers have no adapter of %s, which is several maps in one: name the "
-                      "other maps alone, or set parallelism.tensor_parallel_degree=1",
-                      model->config.lora.source, name);
-}
-
 static void add_qkv(const place *at, tess_attention_params *p)
 {
     const tess_family_shape *s = at->shape;
@@ -80,7 +68,6 @@ static void add_qkv(const place *at, tess_attention_params *p)
     p->qkv = add_linear(at, s->qkv, cut.stream, (tess_cut){cut.q.size + 2 * cut.kv.size, 0}, at->std, bias);
     if (s->qkv != NULL) {
         p->qkv.joined = true;
-        refuse_adapter(at, &p->qkv, s->qkv);
         p->q = part_of(at, &p->qkv, 0, cut.q);
         p->k = part_of(at, &p->qkv, cut.q.size, cut.kv);
         p->v = part_of(at, &p->qkv, cut.q.size + cut.kv.size, cut.kv);
@@ -140,10 +127,6 @@ static void add_head_norms(const place *at, tess_attention_params *p)
         p->k_norm = add_norm(at, model->config.parts.qk_norm ? s->k_norm : NULL, s->wide_norms ? cut.kv.size : D);
         return;
     }
-    if (model->part.tp_degree > 1 && model->built == TESS_OK)
-        model->built = TESS_FAIL(TESS_E_UNSUPPORTED,
-                                 "ranks cannot share a layer with a norm for each head (qk_layernorm): set "
-                                 "parallelism.tensor_parallel_degree=1, and use data parallelism or a pipeline");
     p->q_norm = p->k_norm = (tess_norm){-1, -1};
     p->n_head_norms = (cut.q.size + cut.kv.size) / D;
     for (int64_t i = 0; i < p->n_head_norms; i++) {
@@ -177,6 +160,7 @@ static void add_attention(const place *at)
     p->rotary = tess_model_config_rotary(c);
     p->interleaved = s->interleaved;
     p->soft_cap = (float)c->factors.attention_cap;
+    p->clip = (float)c->parts.clip_qkv;
     p->beside = c->parts.parallel;
     p->lends_norm = p->beside && !s->own_feed_norm;
     choose_rope(at, p);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/text/json.h"
+#include "nn/layers/expert_exchange.h"
 #include "nn/models/family.h"
 
 /* A router's method in DeepSeek's words. */
@@ -60,6 +61,19 @@ static tess_linear add_gate(tess_model *model, int unit, int64_t n, const char *
     return gate;
 }
 
+/* Adds the bias that is added to the scores when experts are chosen. No gradient reaches it, and it stays float32: its
+ * changes are too small for narrower types. */
+static int add_choice_bias(tess_model *model, int unit, int64_t n, const tess_family_mixture *mixture)
+{
+    const int bias = tess_model_add_param(model, unit, TESS_INIT_ZERO, 0, n, 0, "%s.%s.%s", model->blocks[unit].name,
+                                          mixture->name, mixture->bias);
+    if (model->built == TESS_OK) {
+        tess_param *param = &model->params[model->blocks[unit].first + bias];
+        param->frozen = param->wide = true;
+    }
+    return bias;
+}
+
 /* Adds the expert that all tokens share. It reads the norm of the experts before it, and adds to their branch. */
 static void add_shared(tess_model *model, int unit, tess_experts_params *experts, const tess_family_mixture *mixture)
 {
@@ -105,7 +119,13 @@ static int add_stack(tess_model *model, int unit, int64_t rows, int64_t columns,
     param->decay = !bias;
     param->hidden = false;
     param->idle = (float)(1 - (double)c->parts.experts.top_k / (double)c->parts.experts.n);
+    param->expert = param->stacked = true;
     tess_family_cut_param(model, unit, index, !bias && cut.size == columns && cut.unit == 2 ? 2 : 1, cut);
+    if (model->part.ep_degree > 1) {
+        param->shape.dim[0] /= model->part.ep_degree;
+        param->slice.dim = 0;
+        param->slice.unit = 1;
+    }
     return index;
 }
 
@@ -114,7 +134,8 @@ static void add_joined(tess_model *model, int unit, tess_experts_params *p, cons
 {
     const tess_model_config *c = &model->config;
     const int64_t C = c->hidden_size, F = c->parts.experts.size, leaf = tess_leaf_of(F, c->sum_leaves);
-    const tess_cut stream = {C, 0}, channels = {F, 1}, pairs = {2 * F, 2};
+    const bool whole = model->part.ep_degree > 1;
+    const tess_cut stream = {C, 0}, channels = {F, whole ? 0 : 1}, pairs = {2 * F, whole ? 0 : 2};
     tess_linear in = {.in = stream, .out = pairs, .n_in = C, .n_out = tess_family_share(model, pairs), .in_out = true},
                 out = {.in = channels,
                        .out = stream,
@@ -133,7 +154,7 @@ static void add_joined(tess_model *model, int unit, tess_experts_params *p, cons
     p->alpha = (float)c->parts.experts.alpha;
     p->limit = (float)c->parts.experts.limit;
     p->size = out.n_in;
-    for (int64_t e = 0; e < p->n_experts; e++) {
+    for (int64_t e = 0; e < p->n_own; e++) {
         p->experts[e] = (tess_expert){.gate = in, .up = {.weight = -1, .bias = -1}, .down = out};
         tess_linear *gate = &p->experts[e].gate, *down = &p->experts[e].down;
         gate->offset = e * C * in.n_out;
@@ -157,6 +178,8 @@ void tess_family_experts(tess_model *model, int unit, const char *norm, const te
     p->n_experts = n;
     p->n_own = n / ranks;
     p->sources = ranks > 1 ? ranks / together : 1;
+    model->blocks[unit].parts[model->blocks[unit].n_parts - 1].host = model->host_bytes;
+    model->host_bytes += tess_expert_ends_bytes(p);
     p->top_k = c->parts.experts.top_k;
     p->rule = (tess_route_rule){.n_groups = c->parts.experts.groups,
                                 .n_kept = c->parts.experts.kept,
@@ -169,12 +192,8 @@ void tess_family_experts(tess_model *model, int unit, const char *norm, const te
     p->norm = tess_family_add_norm(model, unit, layer, norm, C);
     p->router = add_gate(model, unit, n, mixture->name, mixture->router != NULL ? mixture->router : "gate");
     p->bias = -1;
-    if (mixture->bias != NULL) { /* no gradient reaches it */
-        p->bias =
-            tess_model_add_param(model, unit, TESS_INIT_ZERO, 0, n, 0, "%s.%s.%s", layer, mixture->name, mixture->bias);
-        if (model->built == TESS_OK)
-            model->params[model->blocks[unit].first + p->bias].frozen = true;
-    }
+    if (mixture->bias != NULL)
+        p->bias = add_choice_bias(model, unit, n, mixture);
     if (mixture->gate_up != NULL) {
         p->router.bias = tess_model_add_param(model, unit, TESS_INIT_NORMAL, c->initializer_range, n, 0,
                                               "%s.%s.%s.bias", layer, mixture->name, mixture->router);

@@ -59,7 +59,7 @@ void *tess_model_add_sized_part(tess_model *model, int unit, const tess_part *pa
         model->built = tess_mem_alloc(model->mem, TESS_POOL_MISC, own_bytes, "a part's parameters", &own);
     if (model->built != TESS_OK)
         return NULL;
-    block->parts[block->n_parts++] = (tess_placed_part){part, own, model->work_bytes, false};
+    block->parts[block->n_parts++] = (tess_placed_part){.part = part, .own = own, .work = model->work_bytes};
     model->work_bytes += part->work_bytes;
     model->n_parts++;
     return own;

@@ -235,6 +235,12 @@ static bool is_narrow(const tess_fsdp *fsdp, const tess_param_desc *param)
     return param->narrow && !param->trainable && fsdp->policy.param_dtype != TESS_F32;
 }
 
+/* Float32 needs no codes if the whole unit is gathered as float32. */
+static int codes_of(const tess_fsdp *fsdp, const tess_param_desc *param)
+{
+    return param->codes == TESS_CODES_F32 && fsdp->policy.param_dtype == TESS_F32 ? 0 : param->codes;
+}
+
 static tess_status check_params(const tess_fsdp_family *family, const char *unit, const tess_param_desc *params,
                                 int n_params)
 {
@@ -268,10 +274,13 @@ static tess_status check_params(const tess_fsdp_family *family, const char *unit
                        tess_shape_atleast_1d(shape).dim[tp->dim] % tp->unit == 0,
                    TESS_E_INVALID, "fsdp: parameter '%s' of shape %s: units of %lld do not divide dimension %d",
                    params[i].name, tess_shape_format(shape, text, sizeof(text)), (long long)tp->unit, tp->dim);
-        TESS_CHECK(params[i].codes == 0 || tess_wire_form_of(fsdp->policy.param_dtype, params[i].codes) != NULL,
-                   TESS_E_UNSUPPORTED, "fsdp: parameter '%s': no codes have the number %d for %s", params[i].name,
-                   params[i].codes, tess_dtype_name(fsdp->policy.param_dtype));
-        TESS_CHECK(params[i].codes == 0 || (shape->n_dims == 2 && fsdp->topology.n_tp == 1 && !family->facts.direct),
+        const int codes = codes_of(fsdp, &params[i]);
+        TESS_CHECK(codes == 0 || tess_wire_form_of(fsdp->policy.param_dtype, codes) != NULL, TESS_E_UNSUPPORTED,
+                   "fsdp: parameter '%s': no codes have the number %d for %s", params[i].name, codes,
+                   tess_dtype_name(fsdp->policy.param_dtype));
+        TESS_CHECK(codes != TESS_CODES_F32 || !params[i].narrow, TESS_E_INVALID,
+                   "fsdp: parameter '%s' is gathered as float32, and cannot be narrow", params[i].name);
+        TESS_CHECK(codes != TESS_CODES_FP8 || (shape->n_dims == 2 && fsdp->topology.n_tp == 1 && !family->facts.direct),
                    TESS_E_UNSUPPORTED,
                    "fsdp: parameter '%s' as codes: a matrix can be, of which no rank has columns, and which is not "
                    "read as float16 or in place",
@@ -303,7 +312,7 @@ static tess_status fill_unit(tess_unit *unit, const char *name, const tess_param
         p->decay = params[i].decay;
         p->hidden = params[i].hidden;
         p->elsewhere = params[i].elsewhere;
-        p->form = tess_wire_form_of(fsdp->policy.param_dtype, params[i].codes);
+        p->form = tess_wire_form_of(fsdp->policy.param_dtype, codes_of(fsdp, &params[i]));
         p->narrow = is_narrow(fsdp, &params[i]);
         unit->layout.plain = unit->layout.plain && tess_wire_form_is_plain(p->form);
         unit->layout.narrow = unit->layout.narrow || p->narrow;

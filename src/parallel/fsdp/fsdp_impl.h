@@ -21,7 +21,7 @@
  * - unit.c: the four hooks
  * - unit_policy.c: which blocks make a unit
  * - fsdp_step.c: step_begin .. step_end
- * - shard.c: what optimizers and checkpoints see
+ * - shard.c: what optimizers and checkpoints see, and parameters that others change (fsdp_values.h)
  * - fsdp_matrices.c: whole matrices, for optimizers that need them
  * - fsdp_norm.c: the exact gradient norm
  * - fsdp_cut_rows.c: norms of rows whose columns are split over ranks

@@ -26,18 +26,32 @@ static int size_class_of(const tess_fsdp_family *family, size_t bytes)
     return 64 * family->index + (bytes > 0 ? 63 - __builtin_clzll(bytes) : 0);
 }
 
-tess_box tess_fsdp_part(const tess_fsdp *fsdp, const tess_fsdp_param *p, int tp)
+/* Returns the part of a parameter that one of n ranks has, if ranks cut it. */
+static tess_box cut_part(const tess_fsdp_param *p, int n, int rank)
 {
     const tess_shape shape = tess_shape_atleast_1d(&p->shape);
     tess_box box = tess_box_whole(&shape);
     if (p->tp.kind != TESS_SHARD)
         return box;
-    const tess_shares shares = tess_shares_equal(fsdp->topology.n_tp);
+    const tess_shares shares = tess_shares_equal(n);
     int64_t *begin = &box.begin[p->tp.dim], *size = &box.size[p->tp.dim];
-    tess_shares_rows(&shares, *size / p->tp.unit, tp, begin, size);
+    tess_shares_rows(&shares, *size / p->tp.unit, rank, begin, size);
     *begin *= p->tp.unit;
     *size *= p->tp.unit;
     return box;
+}
+
+tess_box tess_fsdp_part(const tess_fsdp *fsdp, const tess_fsdp_param *p, int tp)
+{
+    return cut_part(p, fsdp->topology.n_tp, tp);
+}
+
+/* Returns this rank's part. In a family apart, neighbouring data ranks have other parts, too. */
+static tess_box own_part(const tess_fsdp *fsdp, const tess_fsdp_family *family, const tess_fsdp_param *p)
+{
+    const tess_fsdp_topology *t = &fsdp->topology;
+    const int parts = family->teams.apart ? family->teams.parts : 1;
+    return cut_part(p, parts * t->n_tp, t->data % parts * t->n_tp + t->tp);
 }
 
 /* Reduces the box to the rows that rank `rank` of n holds. */
@@ -85,7 +99,7 @@ static tess_box primary_of(const tess_unit *unit, const tess_fsdp_param *p)
 
 static void place_param(const tess_fsdp *fsdp, tess_unit *unit, tess_fsdp_param *p)
 {
-    p->part = tess_fsdp_part(fsdp, p, fsdp->topology.tp);
+    p->part = own_part(fsdp, unit->family, p);
     p->rows = p->part.size[0];
     p->row = 1;
     for (int d = 1; d < p->shape.n_dims; d++)

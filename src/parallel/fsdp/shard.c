@@ -1,6 +1,7 @@
 /* Shards: the box of each parameter that this rank holds, for optimizers, checkpoints and norms. */
 #include "optim/optim_home.h"
 #include "parallel/fsdp/fsdp_impl.h"
+#include "parallel/fsdp/fsdp_values.h"
 #include "base/mem/scoped.h"
 
 int tess_fsdp_shards(const tess_fsdp *fsdp)
@@ -46,6 +47,33 @@ tess_status tess_fsdp_shard(tess_fsdp *fsdp, int index, tess_shard *shard)
     if (shard->grad != NULL && fsdp->gradients_seen)
         shard->grad = tess_fsdp_host_copy(fsdp, shard->grad - p->gradient_offset) + p->gradient_offset;
     return TESS_OK;
+}
+
+static tess_status write_rows(tess_unit *unit, const tess_fsdp_param *p, const tess_shard *shard, const float *rows)
+{
+    tess_stream *stream;
+    float *master = unit->master + p->master_offset;
+    TESS_TRY(tess_fsdp_stream(&unit->fsdp->place, &stream));
+    TESS_TRY(tess_upload(stream, master, rows, (size_t)tess_shard_count(shard) * sizeof(*rows)));
+    if (shard->copy == NULL)
+        return TESS_OK;
+    const int64_t before = (shard->copy_box.begin[0] - shard->box.begin[0]) * p->row;
+    return tess_fsdp_convert_rows(&unit->fsdp->place, p, master + before, shard->copy_box.size[0], shard->copy);
+}
+
+tess_status tess_fsdp_write_values(tess_fsdp *fsdp, int index, const float *values)
+{
+    tess_shard shard;
+    TESS_TRY(tess_fsdp_shard_in_place(fsdp, index, &shard));
+    tess_unit *unit = fsdp->params[index].unit;
+    const tess_fsdp_param *p = tess_fsdp_param_at(fsdp, index);
+    TESS_CHECK(!p->narrow, TESS_E_INTERNAL, "fsdp: parameter '%s' is narrow, and has no master weights", p->name);
+    tess_fsdp_master_fetch(unit, TESS_PAGE_UPDATE);
+    TESS_TRY(tess_fsdp_master_wait(unit, TESS_PAGE_UPDATE));
+    const tess_status status = write_rows(unit, p, &shard, values + shard.box.begin[0] * p->row);
+    tess_fsdp_master_release(unit);
+    unit->codes_fresh = false;
+    return status;
 }
 
 int64_t tess_shard_row(const tess_shard *shard)

@@ -56,12 +56,27 @@ static int64_t fp8_element(int64_t row, int64_t at)
     return at < row ? at : (at - row) * TESS_FP8_BLOCK;
 }
 
+/* ---- Values of float32 in a unit of a narrower type ---- */
+static size_t f32_bytes(TESS_UNUSED const tess_wire_form *form, int64_t row)
+{
+    return (size_t)row * sizeof(float);
+}
+
+static tess_status copy_f32(TESS_UNUSED const tess_wire_form *form, tess_stream *stream, const float *rows, int64_t n,
+                            int64_t row, void *to)
+{
+    return tess_stream_kernels(stream)->copy(
+        stream, &(tess_copy_args){.to = to, .from = rows, .bytes = n * row * (int64_t)sizeof(float)});
+}
+
 static const tess_wire_form forms[] = {
     {"float32", 0, TESS_F32, TESS_F32, plain_bytes, round_rows, NULL, sum_values, NULL},
     {"bfloat16", 0, TESS_BF16, TESS_BF16, plain_bytes, round_rows, NULL, sum_values, NULL},
     {"float16", 0, TESS_F16, TESS_F16, plain_bytes, round_rows, NULL, sum_values, NULL},
     {"fp8 of float32", TESS_CODES_FP8, TESS_F32, TESS_U8, fp8_bytes, encode_fp8, decode_fp8, NULL, fp8_element},
     {"fp8 of bfloat16", TESS_CODES_FP8, TESS_BF16, TESS_U8, fp8_bytes, encode_fp8, decode_fp8, NULL, fp8_element},
+    {"float32 next to bfloat16", TESS_CODES_F32, TESS_BF16, TESS_F32, f32_bytes, copy_f32, NULL, NULL, NULL},
+    {"float32 next to float16", TESS_CODES_F32, TESS_F16, TESS_F32, f32_bytes, copy_f32, NULL, NULL, NULL},
 };
 
 const tess_wire_form *tess_wire_form_of(tess_dtype dtype, int codes)

@@ -14,6 +14,11 @@ static int64_t count_of(const tess_reference *r, int i)
     return tess_shape_count(&tess_model_param(r->model, i)->shape);
 }
 
+tess_dtype reference_dtype(const tess_reference *r, int i)
+{
+    return tess_param_dtype(tess_model_param(r->model, i), r->dtype);
+}
+
 /* The first rank of each host is a leader. A tess_split_fn. */
 static tess_split_place place_of(const void *team, int rank)
 {
@@ -52,7 +57,7 @@ static tess_status place(tess_reference *r)
         if (c->w[i] != NULL)
             continue;
         c->offset[i] = c->bytes;
-        c->bytes += ((size_t)count_of(r, (int)i) * tess_dtype_size(r->dtype) + 63) & ~(size_t)63;
+        c->bytes += ((size_t)count_of(r, (int)i) * tess_dtype_size(reference_dtype(r, (int)i)) + 63) & ~(size_t)63;
     }
     return TESS_OK;
 }
@@ -75,7 +80,7 @@ static tess_status alloc_memory(tess_reference *r)
 
 char *reference_copy_at(const tess_reference *r, int i, int64_t first)
 {
-    return r->copy.memory + r->copy.offset[i] + (size_t)first * tess_dtype_size(r->dtype);
+    return r->copy.memory + r->copy.offset[i] + (size_t)first * tess_dtype_size(reference_dtype(r, i));
 }
 
 /* ---- Content that never changes ---- */
@@ -96,7 +101,7 @@ static tess_status fill_rows(tess_reference *r, int i, float *floats, int64_t ro
         TESS_TRY(tess_stream_kernels(s)->convert(s, &(tess_convert_args){.x = floats,
                                                                          .from = TESS_F32,
                                                                          .y = reference_copy_at(r, i, at * row),
-                                                                         .to = r->dtype,
+                                                                         .to = reference_dtype(r, i),
                                                                          .n = box.size[0] * row}));
     }
     return TESS_OK;
@@ -109,8 +114,9 @@ static void check_rows(const tess_reference *r, int i)
     const tess_shape shape = tess_shape_atleast_1d(&tess_model_param(r->model, i)->shape);
     int64_t row = tess_shape_row_count(&shape), begin, count;
     tess_shard_rows(shape.dim[0], r->copy.n_ranks, r->copy.rank, &begin, &count);
-    const char *first = (const char *)r->copy.w[i] + (size_t)(begin * row) * tess_dtype_size(r->dtype);
-    if (!tess_all_finite(first, r->dtype, count * row))
+    const tess_dtype dtype = reference_dtype(r, i);
+    const char *first = (const char *)r->copy.w[i] + (size_t)(begin * row) * tess_dtype_size(dtype);
+    if (!tess_all_finite(first, dtype, count * row))
         tess_weights_broken(r->source.weights)[i] = 1;
 }
 

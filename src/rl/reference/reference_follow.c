@@ -64,7 +64,7 @@ static tess_status write_copy(tess_reference *r)
             TESS_TRY(tess_stream_kernels(s)->convert(s, &(tess_convert_args){.x = r->rows[i] + at,
                                                                              .from = TESS_F32,
                                                                              .y = reference_copy_at(r, i, first),
-                                                                             .to = r->dtype,
+                                                                             .to = reference_dtype(r, i),
                                                                              .n = n}));
         }
     }
@@ -105,21 +105,21 @@ typedef struct drift_work {
 } drift_work;
 
 /* Adds |policy - reference| over n elements. */
-static tess_status add_run(tess_reference *r, const float *master, const void *reference, int64_t n, drift_work *work,
-                           tess_exact_sum *sum)
+static tess_status add_run(tess_reference *r, const float *master, const void *reference, tess_dtype dtype, int64_t n,
+                           drift_work *work, tess_exact_sum *sum)
 {
     tess_stream *s = r->engine->stream;
     const tess_kernels *k = tess_stream_kernels(s);
     const void *policy = master;
-    if (r->dtype != TESS_F32) {
+    if (dtype != TESS_F32) {
         TESS_TRY(k->convert(
-            s, &(tess_convert_args){.x = master, .from = TESS_F32, .y = work->rounded, .to = r->dtype, .n = n}));
+            s, &(tess_convert_args){.x = master, .from = TESS_F32, .y = work->rounded, .to = dtype, .n = n}));
         policy = work->rounded;
     }
     TESS_TRY(
-        k->convert(s, &(tess_convert_args){.x = policy, .from = r->dtype, .y = work->policy, .to = TESS_F32, .n = n}));
+        k->convert(s, &(tess_convert_args){.x = policy, .from = dtype, .y = work->policy, .to = TESS_F32, .n = n}));
     TESS_TRY(k->convert(
-        s, &(tess_convert_args){.x = reference, .from = r->dtype, .y = work->reference, .to = TESS_F32, .n = n}));
+        s, &(tess_convert_args){.x = reference, .from = dtype, .y = work->reference, .to = TESS_F32, .n = n}));
     for (int64_t i = 0; i < n; i++)
         work->policy[i] = fabsf(work->policy[i] - work->reference[i]);
     return k->exact_sum(s, &(tess_exact_sum_args){.x = work->policy, .n = n, .sum = sum});
@@ -132,8 +132,9 @@ static tess_status add_all(tess_reference *r, drift_work *work, tess_exact_sum *
         TESS_TRY(find_rows(r, i, &own));
         for (int64_t at = 0, n, first; at < own.n; at += n) {
             n = run_at(&own, at, REFERENCE_CHUNK, &first);
-            const char *reference = (const char *)r->copy.w[i] + (size_t)first * tess_dtype_size(r->dtype);
-            TESS_TRY(add_run(r, own.master + at, reference, n, work, sum));
+            const tess_dtype dtype = reference_dtype(r, i);
+            const char *reference = (const char *)r->copy.w[i] + (size_t)first * tess_dtype_size(dtype);
+            TESS_TRY(add_run(r, own.master + at, reference, dtype, n, work, sum));
         }
     }
     return TESS_OK;

@@ -51,6 +51,8 @@ struct tess_reference {
 /* Maps or allocates the copy, and fills the tensors that never change. Collective. */
 tess_status reference_copy_create(tess_reference *r);
 void reference_copy_free(tess_reference *r);
+/* The type of parameter i in the copy. */
+tess_dtype reference_dtype(const tess_reference *r, int i);
 /* The address of element `first` of parameter i. */
 char *reference_copy_at(const tess_reference *r, int i, int64_t first);
 /* Updates the copies of all hosts. Each rank writes a part with `write`, which is called once no rank reads the

@@ -11,7 +11,7 @@ enum { ALIGNMENT = 64 };
 static size_t place(weight_layout *layout, bool frozen, size_t at)
 {
     for (int i = 0; i < tess_model_n_params(layout->model); i++) {
-        if (tess_model_param(layout->model, i)->frozen != frozen)
+        if (tess_param_is_constant(tess_model_param(layout->model, i)) != frozen)
             continue;
         layout->at[i] = at;
         at += tess_round_up(layout->size[i], ALIGNMENT);
@@ -26,8 +26,10 @@ tess_status weight_layout_create(tess_scope *scope, const tess_model *model, tes
     *layout = (weight_layout){.model = model};
     TESS_TRY(TESS_NEW_IN(scope, n, "layout of weights", &layout->at));
     TESS_TRY(TESS_NEW_IN(scope, n, "layout of weights", &layout->size));
-    for (size_t i = 0; i < n; i++)
-        layout->size[i] = (size_t)tess_shape_count(&tess_model_param(model, (int)i)->shape) * tess_dtype_size(dtype);
+    for (size_t i = 0; i < n; i++) {
+        const tess_param *param = tess_model_param(model, (int)i);
+        layout->size[i] = (size_t)tess_shape_count(&param->shape) * tess_dtype_size(tess_param_dtype(param, dtype));
+    }
     const size_t frozen = place(layout, true, 0), others = place(layout, false, 0);
     const size_t most = frozen > others ? frozen : others;
     layout->bucket_bytes = bucket_bytes < most ? bucket_bytes : most;

@@ -80,7 +80,7 @@ static tess_status put_unit(tess_weight_sender *s, int unit, bool frozen)
     if (!frozen)
         s->digests[unit] = weight_layout_digest(&s->layout, unit, s->w);
     for (int i = 0; i < n; i++)
-        if (tess_model_param(model, first + i)->frozen == frozen)
+        if (tess_param_is_constant(tess_model_param(model, first + i)) == frozen)
             TESS_TRY(put(s, s->layout.at[first + i], s->w[i], s->layout.size[first + i]));
     return TESS_OK;
 }

@@ -155,6 +155,27 @@ static tess_status rope(tess_stream *s, const tess_rope_args *a)
     return TESS_CUDA_LAUNCH_OF(a->dtype, rope_kernel, tess_cuda_blocks(n, THREADS), THREADS, 0, s, *a);
 }
 
+/* ---- Bounds ---- */
+template <typename E> static __global__ void clip_kernel(tess_clip_args a)
+{
+    TESS_CUDA_EACH(i, a.n)
+    {
+        const float x = cuda_load((const E *)a.x + i);
+        float y = x > a.limit ? a.limit : x < -a.limit ? -a.limit : x;
+        if (a.dy != NULL)
+            y = x >= -a.limit && x <= a.limit ? cuda_load((const E *)a.dy + i) : 0;
+        cuda_store((E *)a.y + i, y);
+    }
+}
+
+static tess_status clip(tess_stream *s, const tess_clip_args *a)
+{
+    TESS_TRY(tess_check_dtype("clip", a->dtype));
+    if (a->n == 0)
+        return TESS_OK;
+    return TESS_CUDA_LAUNCH_OF(a->dtype, clip_kernel, tess_cuda_blocks(a->n, THREADS), THREADS, 0, s, *a);
+}
+
 /* ---- Sums over the heads of a token ---- */
 template <typename E> static __global__ void sum_heads_kernel(tess_sum_heads_args a)
 {
@@ -356,6 +377,7 @@ void tess_kernels_cuda_elementwise(tess_kernels *k)
     k->glu_backward = glu_backward;
     k->rope = rope;
     k->sum_heads = sum_heads;
+    k->clip = clip;
     k->add = add;
     k->scale = scale;
     k->convert = convert;

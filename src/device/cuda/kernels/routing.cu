@@ -82,10 +82,6 @@ static __global__ void sort_rows_kernel(tess_sort_rows_args a)
             end += a.ends[e];
             a.ends[e] = end;
         }
-        *a.first_bad = -1;
-        for (int64_t i = n - 1; i >= 0; i--)
-            if (a.weights[i] != a.weights[i])
-                *a.first_bad = (int32_t)(i / a.K);
     }
     __syncthreads();
     for (int64_t e = threadIdx.x; e < a.E; e += THREADS) {
