@@ -271,8 +271,8 @@ tess_status tess_config_check_degrees(tess_config *config, int ranks)
 static tess_status check_experts(const tess_config *c)
 {
     const tess_parallelism_section *p = &c->parallelism;
-    const long long ranks = p->expert_parallel_degree, tp = p->tensor_parallel_degree,
-                    shards = p->data_parallel_shard_degree, neighbours = ranks / tp;
+    const long long ranks = p->expert_parallel_degree, tp = p->tensor_parallel_degree, cp = p->context_parallel_degree,
+                    shards = p->data_parallel_shard_degree * cp, neighbours = ranks / tp;
     TESS_CHECK(
         p->expert_tensor_parallel_degree == 1, TESS_E_UNSUPPORTED,
         "parallelism.expert_tensor_parallel_degree: %lld; ranks that divide experts have whole ones: set it to 1 "
@@ -283,8 +283,8 @@ static tess_status check_experts(const tess_config *c)
     TESS_CHECK(
         ranks % tp == 0 && shards % neighbours == 0 && (neighbours & (neighbours - 1)) == 0, TESS_E_INVALID,
         "parallelism.expert_parallel_degree: %lld; it is tensor_parallel_degree (%lld) times a power of two that "
-        "divides data_parallel_shard_degree (%lld)",
-        ranks, tp, shards);
+        "divides data_parallel_shard_degree (%lld)%s",
+        ranks, tp, shards / cp, cp > 1 ? " times context_parallel_degree" : "");
     TESS_CHECK(c->training.passes == 1, TESS_E_UNSUPPORTED,
                "training.passes: an expert sums the gradients of several micro-batches at once: set passes=1, or "
                "parallelism.expert_parallel_degree=1");
@@ -303,7 +303,6 @@ static tess_status check_experts(const tess_config *c)
     return TESS_OK;
 }
 
-/* Checks the ranks that divide tokens, and the leaves of sums over tokens. */
 /* The device that the configuration or the environment names; NULL: neither does. */
 static const char *device_of(const tess_config *c)
 {
@@ -326,6 +325,7 @@ static tess_status check_leaves_on_device(const tess_config *c)
     return TESS_OK;
 }
 
+/* Checks the ranks that divide tokens, and the leaves of sums over tokens. */
 static tess_status check_context(const tess_config *c)
 {
     const int64_t ranks = c->parallelism.context_parallel_degree, leaves = c->training.context_leaves;
@@ -348,9 +348,6 @@ static tess_status check_context(const tess_config *c)
     TESS_TRY(check_leaves_on_device(c));
     TESS_CHECK(c->training.passes == 1, TESS_E_UNSUPPORTED,
                "training.passes: a pass has no leaves of its own: set passes=1, or training.context_leaves=1");
-    TESS_CHECK(c->parallelism.expert_parallel_degree == 1, TESS_E_UNSUPPORTED,
-               "parallelism.expert_parallel_degree: experts have no leaves yet: set it to 1, or "
-               "training.context_leaves=1");
     TESS_CHECK(
         ranks == 1 || c->training.mixed_precision_reduce == TESS_PRECISION_F32, TESS_E_UNSUPPORTED,
         "training.mixed_precision_reduce: each of %lld ranks would round its part of a micro-batch's gradient: set it "

@@ -534,7 +534,7 @@ typedef struct tess_route_grad_args {
     const int32_t *place;  /* (T, K) */
     const float *weights;  /* (T, K) */
     const float *dgate;    /* (T K) g of each sorted row */
-    const int32_t *ends;   /* (E) as tess_sort_rows_args writes them; NULL: balance is 0 */
+    const int32_t *ends;   /* (E) as tess_sort_rows_args writes them with one leaf; NULL: balance is 0 */
     const float *lse;      /* (T); NULL: z is 0 */
     float balance, z;
     void *dlogits; /* (T, E) */
@@ -543,15 +543,17 @@ typedef struct tess_route_grad_args {
     tess_dtype dtype;
 } tess_route_grad_args;
 
-/* Sorts the T K pairs of a token and an expert by (expert, token). Rows ends[e-1] .. ends[e] belong to expert e. */
+/* Sorts the T K pairs of a token and an expert by (expert, token). ends[e, l] is the end of the rows of expert e whose
+ * tokens are in leaf l or an earlier one. Leaves are equal parts of the tokens, ascending. */
 typedef struct tess_sort_rows_args {
     const int32_t *chosen; /* (T, K) ascending */
     const float *weights;  /* (T, K) */
-    int32_t *ends;         /* (E) */
+    int32_t *ends;         /* (E, leaves) */
     int32_t *place;        /* (T, K) the sorted row of each pair */
     int32_t *token;        /* (T K) token and weight of each sorted row */
     float *gate;           /* (T K) */
     int64_t T, E, K;       /* T K < 2^31 */
+    int64_t leaves;        /* at least 1; divides T */
 } tess_sort_rows_args;
 
 /* y[t] = base[t] + the sum over k ascending of g rows[i], i = place[t,k]; FMAs in float32, and one rounding. g is
@@ -771,9 +773,9 @@ typedef struct tess_row_sumsq_args {
         .flops = 6)                                                                                                    \
     ROW(sort_rows, tess_sort_rows_args, REF,                                                                           \
         (READS(chosen, MATRIX(T, K), INDICES, .below = BY(AT(E))), READS(weights, MATRIX(T, K), FLOATS),               \
-         WRITES(ends, ROW_OF(E), INDICES), WRITES(place, MATRIX(T, K), INDICES),                                       \
+         WRITES(ends, MATRIX(E, leaves), INDICES), WRITES(place, MATRIX(T, K), INDICES),                               \
          WRITES(token, MATRIX(T, K), INDICES), WRITES(gate, MATRIX(T, K), FLOATS)),                                    \
-        (.T = 1, .E = 11, .K = 5))                                                                                     \
+        (.T = 1, .E = 11, .K = 5, .leaves = 1))                                                                        \
     ROW(combine_rows, tess_combine_rows_args, VEC,                                                                     \
         (READS(rows, .rows = BY(AT(T), AT(K)), .columns = BY(AT(C)), OWN, .gathered = true),                           \
          READS(gate, .rows = BY(AT(T), AT(K)), .columns = SEVERAL(1), FLOATS, .gathered = true),                       \

@@ -24,6 +24,13 @@ static inline tess_status tess_rule_check(int64_t E, int64_t K, const tess_route
     return TESS_OK;
 }
 
+static inline tess_status tess_sort_rows_check(const tess_sort_rows_args *a)
+{
+    TESS_CHECK(a->leaves >= 1 && a->T % a->leaves == 0, TESS_E_INVALID,
+               "sort rows: %lld tokens do not make %lld equal leaves", (long long)a->T, (long long)a->leaves);
+    return TESS_OK;
+}
+
 static inline tess_status tess_combine_check(tess_dtype dtype)
 {
     return dtype == TESS_F16 ? TESS_OK : tess_check_dtype("combination of experts", dtype);

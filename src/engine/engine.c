@@ -29,13 +29,13 @@
 #include "engine/peak_speed.h"
 #include "base/mem/scoped.h"
 
-/* Adds the family of experts that ranks divide: neighbours in the batch have different ones. */
+/* Adds the family of experts that ranks divide: neighbours, in the batch or in its tokens, have different ones. */
 static tess_status add_experts(tess_engine *e, tess_fsdp_family **experts)
 {
     const int neighbours = e->at.n_experts / e->at.degree[TESS_AXIS_TP];
     if (e->at.n_experts == 1)
         return TESS_OK;
-    return tess_fsdp_add_family(e->fsdp, "experts", e->at.degree[TESS_AXIS_SHARD] / neighbours, neighbours, experts);
+    return tess_fsdp_add_family(e->fsdp, "experts", e->at.n_shards / neighbours, neighbours, experts);
 }
 
 static tess_status add_units(tess_engine *e)

@@ -48,8 +48,8 @@
            "accepted for torchtitan's configurations; changes nothing, because exchanges are one copy into shared "    \
            "memory")                                                                                                   \
     OPTION(INT, parallelism, expert_parallel_degree, LAYOUT, "1", 1, 1024,                                             \
-           "number of ranks that divide the experts of each layer: neighbours that have other micro-batches, times "   \
-           "tensor_parallel_degree; each has whole experts, and tokens go to the ranks of their experts")              \
+           "number of ranks that divide the experts of each layer: neighbours with other micro-batches or tokens, "    \
+           "times tensor_parallel_degree; each has whole experts, and tokens go to the ranks of their experts")        \
     OPTION(INT, parallelism, expert_tensor_parallel_degree, NOTHING, "1", 1, 4096,                                     \
            "accepted for torchtitan's configurations; only 1 works with expert_parallel_degree, because ranks that "   \
            "divide experts have whole ones")                                                                           \

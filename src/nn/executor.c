@@ -64,8 +64,8 @@ static tess_status check_options(const tess_model *model, const tess_executor_op
     TESS_CHECK(n_leaves <= 1 || ((n_leaves & (n_leaves - 1)) == 0 && n_leaves % o->context.points.degree == 0),
                TESS_E_INVALID, "executor: %d leaves of a sum over tokens on %d ranks; choose a power of two for each",
                n_leaves, o->context.points.degree);
-    TESS_CHECK(n_leaves <= 1 || (config->parts.experts.n == 0 && o->n_tables == 0), TESS_E_UNSUPPORTED,
-               "executor: leaves of sums over tokens go with neither experts nor tied weights in a pipeline");
+    TESS_CHECK(n_leaves <= 1 || o->n_tables == 0, TESS_E_UNSUPPORTED,
+               "executor: leaves of sums over tokens do not go with tied weights in a pipeline");
     return TESS_OK;
 }
 
@@ -152,7 +152,8 @@ static tess_status alloc_memory(tess_executor *e)
     TESS_TRY(TESS_PART(e, n_slots * (size_t)e->model->n_units, "executor's units", &e->units));
     TESS_TRY(TESS_PART(e, n_slots * (size_t)e->model->n_parts, "executor's parts", &e->parts));
     TESS_TRY(TESS_PART(e, n_slots * 2 * e->model->work_bytes, "parts' tensors", &e->works));
-    TESS_TRY(TESS_PART(e, n_slots * e->model->host_bytes, "parts' tensors", &e->hosts));
+    const size_t leaves = (size_t)tess_executor_own_leaves(&e->options);
+    TESS_TRY(TESS_PART(e, n_slots * leaves * e->model->host_bytes, "parts' tensors", &e->hosts));
     TESS_TRY(TESS_PART(e, e->model->n_params, "no gradients", &e->none));
     if (e->options.slot_units != NULL) {
         TESS_TRY(TESS_PART(e, e->options.n_slots, "slots", &e->slots));

@@ -63,10 +63,10 @@ struct tess_executor {
     tess_unit_memory *units;            /* (n_slots, n_units) memory of each unit on each slot */
     tess_part_memory *parts;            /* memory of their parts */
     char *works;                        /* (n_slots, 2, work_bytes of the model) the parts' structs of tensors */
-    char *hosts;                        /* (n_slots, host_bytes of the model) what parts keep for the host */
-    tess_slot_units *slots;             /* (n_slots) the units of each slot; NULL: all units */
-    tess_points points;                 /* exchanges between ranks; empty if the degree is 1 */
-    tess_expert_points expert_points;   /* the same for ranks that divide the experts */
+    char *hosts;                      /* (n_slots, host_bytes of the model times leaves) what parts keep for the host */
+    tess_slot_units *slots;           /* (n_slots) the units of each slot; NULL: all units */
+    tess_points points;               /* exchanges between ranks; empty if the degree is 1 */
+    tess_expert_points expert_points; /* the same for ranks that divide the experts */
     tess_split_work split;
     void *context_work; /* members of tess_layer_call */
     float *leaf_room, *leaf_tables;

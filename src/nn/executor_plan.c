@@ -2,6 +2,7 @@
  * tensors of a unit are those that the tables of its parts describe (nn/layers/block_part.h). */
 #include "nn/executor_impl.h"
 
+#include "nn/layers/experts.h"
 #include "nn/layers/model_ends.h"
 #include "nn/layers/transformer_layer.h"
 
@@ -45,6 +46,8 @@ void tess_executor_sizes(const tess_executor *e, int unit, int part, int64_t n_t
     sizes[TESS_DIM_R] = tess_executor_stream_room(e->model, &e->options);
     sizes[TESS_DIM_C] = block->hidden_size;
     sizes[TESS_DIM_MEAN] = block->layer_norm ? 1 : -1;
+    sizes[TESS_DIM_LEAVES] = tess_executor_own_leaves(&e->options);
+    sizes[TESS_DIM_CONTEXT_RANKS] = e->options.context.n_leaves > 1 ? e->options.context.points.degree : 0;
     if (at->part->sizes != NULL)
         at->part->sizes(e->model, at->own, sizes);
 }
@@ -262,7 +265,8 @@ static void place_shared(const tess_executor *e, const unit_plan *p, int slot, b
     for (int i = 0; i < p->block->n_parts; i++) {
         char *own = e->works + (size_t)slot * 2 * bytes + p->block->parts[i].work;
         tess_tensors t = {.own = own, .din = e->dstream, .dy = e->branch, .y = e->y, .branch = e->branch};
-        t.host = e->hosts + (size_t)slot * e->model->host_bytes + p->block->parts[i].host;
+        t.host = e->hosts + ((size_t)slot * e->model->host_bytes + p->block->parts[i].host) *
+                                (size_t)tess_executor_own_leaves(&e->options);
         t.deferred = p->deferred, t.dropped = p->dropped, t.adds = p->block->parts[i].parallel;
         if (t.adds)
             t.din = e->daside;
@@ -469,8 +473,11 @@ size_t tess_executor_context_bytes(const tess_model *model, const tess_executor_
     size_t most = 0;
     for (int unit = 0; unit < model->n_units; unit++) {
         const tess_attention_params *p = tess_block_find(&model->blocks[unit], &tess_attention_part);
+        const tess_experts_params *experts = tess_block_find(&model->blocks[unit], &tess_experts_part);
         if (p != NULL)
             most = larger(most, tess_context_exchange_bytes(p, &options->context, options->max_tokens, options->dtype));
+        if (experts != NULL) /* rows of each expert, and targets */
+            most = larger(most, (size_t)(experts->n_experts + 1) * sizeof(int32_t));
     }
     return most;
 }

@@ -264,7 +264,7 @@ typedef struct tess_executor_options {
     /* How ranks divide the tokens of a batch, and sums over tokens; n_leaves 0: one chain and one rank. With more than
      * one leaf n_tokens of a batch is a multiple of TESS_LEAF_UNIT for each leaf of this rank, and max_tokens is one
      * rank's. ids, pos, targets and results are those of this rank's leaves; sequences are those of all ranks' tokens,
-     * in their order. Goes with neither experts nor, if tied weights train, n_tables. */
+     * in their order. If tied weights train, it does not go with n_tables. */
     tess_context context;
     /* true: each rank that shares the model has some rows of the stream; false: all rows */
     bool sequence_parallel;

@@ -17,7 +17,8 @@ static const char *place_text(const tess_param_placements *p, const tess_param_p
     const tess_place *place = &placement->place[axis];
     const int neighbours = tess_coordinates_of(&p->parallelism, 0).n_experts / p->degree[TESS_AXIS_TP];
     const bool divided = (placement->expert > 0 || placement->stacked) && axis != TESS_AXIS_REPLICATE;
-    const bool cut = place->kind == TESS_SHARD && (!divided || p->degree[axis] > neighbours);
+    const int shards = axis == TESS_AXIS_SHARD ? p->degree[axis] * p->degree[TESS_AXIS_CP] : p->degree[axis];
+    const bool cut = place->kind == TESS_SHARD && (!divided || shards > neighbours);
     char where[16] = "";
     if (divided && placement->stacked)
         snprintf(where, sizeof(where), "ep%s", cut ? ", " : "");

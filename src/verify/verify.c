@@ -257,6 +257,8 @@ tess_status verify_take_results(tess_mem *mem, verify_run runs[2], tess_verify_r
     snprintf(r->strategy, sizeof(r->strategy), "%s",
              tess_strategy_name((tess_strategy)runs[LAYOUT].config.parallelism.shard_strategy));
     r->sharing = (int)runs[LAYOUT].config.parallelism.tensor_parallel_degree;
+    r->dividing = (int)runs[LAYOUT].config.parallelism.context_parallel_degree;
+    r->n_experts = (int)runs[LAYOUT].config.parallelism.expert_parallel_degree;
     for (int i = 0; i < r->n_tensors; i++) {
         const run_tensor *t = &runs[ONE].tensors[i];
         snprintf(r->tensors[i].name, sizeof(r->tensors[i].name), "%s", t->name);

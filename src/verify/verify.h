@@ -54,6 +54,8 @@ typedef struct tess_verify_result {
     int ranks;
     int64_t steps;
     int sharing;                       /* number of ranks that share a layer; 1: none do */
+    int dividing;                      /* number of ranks that divide the tokens of a micro-batch; 1: none do */
+    int n_experts;                     /* number of ranks that divide the experts of a layer; 1: none do */
     int stages;                        /* number of pipeline stages; 1: no pipeline */
     char schedule[16];                 /* schedule of the pipeline; "": no pipeline */
     char strategy[16], kernels[2][32]; /* [0]: of the layout, [1]: of the single rank */

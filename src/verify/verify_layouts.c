@@ -130,7 +130,7 @@ static tess_status add_experts(const conditions *c, tess_verify_layout l, tess_v
     int *experts = &l.degree[TESS_VERIFY_EP];
     *experts = 1;
     TESS_TRY(add_layout(c, &l, walk));
-    for (int n = 1; l.degree[TESS_AXIS_SHARD] % n == 0; n *= 2) {
+    for (int n = 1; l.degree[TESS_AXIS_SHARD] * l.degree[TESS_AXIS_CP] % n == 0; n *= 2) {
         *experts = n * l.degree[TESS_AXIS_TP];
         if (*experts > 1 && walk->n_experts > 0 && walk->n_experts % *experts == 0)
             TESS_TRY(add_layout(c, &l, walk));

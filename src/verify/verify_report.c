@@ -21,8 +21,9 @@ enum { JSON_VERSION = 1, SHOWN_TENSORS = 12, SHOWN_STEPS = 3 };
     "tensors, after each of {steps} step{steps:s}: the same bits]\n"
 
 static const tess_form_part form[] = {
-    {.text = "{ranks} rank{ranks:s}, {strategy}[, {sharing} share layers (tp)][, {pipeline.stages} stages in "
-             "{pipeline.schedule}], kernels {kernels} ({seconds:.1f} s), against one rank, kernels {kernels_of_one} "
+    {.text = "{ranks} rank{ranks:s}, {strategy}[, {sharing} share layers (tp)][, {dividing} divide tokens (cp)]"
+             "[, {n_experts} divide experts (ep)][, {pipeline.stages} stages in {pipeline.schedule}], kernels "
+             "{kernels} ({seconds:.1f} s), against one rank, kernels {kernels_of_one} "
              "({seconds_of_one:.1f} s)\n"},
     {.text =
          "  loss         {loss_text}\n  grad norm    {norm_text}\n"
@@ -191,12 +192,13 @@ static void add_findings(const tess_verify_result *r, bool all, json_t *report)
                                      compare_numbers(r->grad_norm[0], r->grad_norm[1], r->steps, r->norm_step),
                                      "gradients", count_tensors(r, false), "parameters", count_tensors(r, true),
                                      "n_tensors", r->n_tensors, "n_misplaced", n_misplaced));
-    json_object_update_new(report,
-                           json_pack("{s:i, s:f, s:f, s:o, s:o, s:i, s:b}", "sharing", r->sharing > 1 ? r->sharing : 0,
-                                     "seconds", r->seconds[0], "seconds_of_one", r->seconds[1], "pools",
-                                     list_pools(r, json_object_get(report, "memory")), "differing", differing, "n_more",
-                                     n > SHOWN_TENSORS && !all ? n - SHOWN_TENSORS : 0, "other_kernels",
-                                     r->first_step > 0 && strcmp(r->kernels[0], r->kernels[1]) != 0));
+    json_object_update_new(
+        report, json_pack("{s:i, s:i, s:i, s:f, s:f, s:o, s:o, s:i, s:b}", "sharing", r->sharing > 1 ? r->sharing : 0,
+                          "dividing", r->dividing > 1 ? r->dividing : 0, "n_experts",
+                          r->n_experts > 1 ? r->n_experts : 0, "seconds", r->seconds[0], "seconds_of_one",
+                          r->seconds[1], "pools", list_pools(r, json_object_get(report, "memory")), "differing",
+                          differing, "n_more", n > SHOWN_TENSORS && !all ? n - SHOWN_TENSORS : 0, "other_kernels",
+                          r->first_step > 0 && strcmp(r->kernels[0], r->kernels[1]) != 0));
     if (!tess_verify_same(r))
         json_object_set_new(report, "no_values", tess_json_text(r->no_values));
     if (r->irreproducible != 0)

@@ -16,10 +16,32 @@ JSON
 cat >gpt2.json <<JSON
 {"model_type": "gpt2", "vocab_size": 301, "n_embd": 42, "n_layer": 3, "n_head": 3, "n_positions": 64}
 JSON
+# Mixtures of experts: auxiliary losses; sinks, windows and experts in one tensor; latents and sigmoids.
+cat >mixtral.json <<JSON
+{"model_type": "mixtral", "vocab_size": 301, "hidden_size": 42, "intermediate_size": 29, "num_hidden_layers": 3,
+ "num_attention_heads": 6, "num_key_value_heads": 3, "head_dim": 14, "max_position_embeddings": 64,
+ "num_local_experts": 8, "num_experts_per_tok": 2, "output_router_logits": true, "router_aux_loss_coef": 0.01,
+ "router_z_loss_coef": 0.001, "initializer_range": 0.2}
+JSON
+cat >oss.json <<JSON
+{"model_type": "gpt_oss", "vocab_size": 301, "hidden_size": 42, "intermediate_size": 29, "num_hidden_layers": 3,
+ "num_attention_heads": 6, "num_key_value_heads": 3, "head_dim": 14, "max_position_embeddings": 64, "sliding_window": 9,
+ "num_local_experts": 5, "num_experts_per_tok": 2, "swiglu_limit": 0.5, "initializer_range": 0.2,
+ "rope_parameters": {"rope_type": "default", "rope_theta": 1000}}
+JSON
+cat >latents.json <<JSON
+{"model_type": "deepseek_v3", "vocab_size": 301, "hidden_size": 42, "intermediate_size": 29, "num_hidden_layers": 3,
+ "num_attention_heads": 5, "num_key_value_heads": 5, "kv_lora_rank": 19, "q_lora_rank": 23, "qk_nope_head_dim": 6,
+ "qk_rope_head_dim": 4, "v_head_dim": 7, "max_position_embeddings": 64, "n_routed_experts": 6, "n_group": 2,
+ "topk_group": 1, "num_experts_per_tok": 2, "moe_intermediate_size": 13, "first_k_dense_replace": 1,
+ "initializer_range": 0.2}
+JSON
 settings="training.threads=1 model.save_dtype=float32 training.steps=4 validation.interval=3 training.local_batch_size=3
     training.global_batch_size=15 training.seq_len=61"
 cp=parallelism.context_parallel_degree tp=parallelism.tensor_parallel_degree pp=parallelism.pipeline_parallel_degree
-leaves=training.context_leaves gather=parallelism.context_parallel_method=gather balancer=parallelism.context_parallel_load_balancer strategy=parallelism.shard_strategy
+ep=parallelism.expert_parallel_degree leaves=training.context_leaves
+gather=parallelism.context_parallel_method=gather balancer=parallelism.context_parallel_load_balancer
+strategy=parallelism.shard_strategy
 half="training.mixed_precision_param=bfloat16" single="training.mixed_precision_param=float32"
 llama="model.config=llama.json $half $leaves=4" qwen3="model.config=qwen3.json $half $leaves=4"
 gpt2="model.config=gpt2.json $single $leaves=8" apart="model.config=llama.json $half $leaves=4 $balancer=contiguous"
@@ -60,6 +82,30 @@ pools out | awk '$2 > $3 { off = 1 } END { exit off || NR == 0 }' && pass "no po
 TESSERA_DEVICE=far TESSERA_FAR_DELAYS=3:100 same "far, cp 2" llama 2 $llama $cp=2
 expect "cp in every layout" 0 "the same bits: " "$tessera" verify run.yaml --steps 1 $settings $llama -n 4 --layouts cp=2,cp=4
 grep -q "^cp            2: \([0-9]*\) of \1$" output && pass "cp has a line" || fail "no line: $(tail -n 8 output)"
+
+# ---- Mixtures of experts: the loads and the auxiliary losses are those of one rank, too
+mixtral="model.config=mixtral.json $half $leaves=8" oss="model.config=oss.json $half $leaves=4"
+latents="model.config=latents.json $single $leaves=4"
+reference mixtral $mixtral
+reference oss $oss
+reference latents $latents
+same "experts, cp 2" mixtral 2 $mixtral $cp=2
+same "experts, cp 2, tp 3, 6 ranks" mixtral 6 $mixtral $cp=2 $tp=3
+same "experts, cp 4, ep 8, 8 ranks, recompute" mixtral 8 $mixtral $cp=4 $ep=8 activation_checkpoint.mode=full
+loads() { grep -o '"expert_load": .*"aux_loss": [^,]*' "$1/metrics.jsonl"; }
+cmp -s <(loads out) <(loads mixtral) && [ -n "$(loads out)" ] && pass "loads and auxiliary losses" ||
+    fail "other loads: $(diff <(loads out) <(loads mixtral) | head -n 2)"
+pools out | awk '$2 > $3 { off = 1 } END { exit off || NR == 0 }' && pass "experts take no more than foretold" ||
+    fail "more than foretold: $(pools out)"
+same "experts in one tensor, sinks, cp 2, tp 2, pp 2" oss 8 $oss $cp=2 $tp=2 $pp=2
+same "experts in one tensor, sinks, gather, cp 2" oss 2 $oss $cp=2 $gather
+same "latents, cp 2, ep 2, 4 ranks" latents 4 $latents $cp=2 $ep=2
+same "latents, gather, cp 2, tp 2, ep 2, 2 threads" latents 4 $latents $cp=2 $tp=2 $ep=2 $gather training.threads=2
+expect "experts in every layout with cp" 0 "the same bits: " "$tessera" verify run.yaml --steps 1 $settings $mixtral \
+    -n 4 --layouts cp=2,pp=1,strategy=full
+# 2 tokens, and 126 that fill up leaves: some experts of a layer have all tokens, the others none.
+expect "experts without tokens" 0 "4 divide experts (ep)" "$tessera" verify run.yaml --steps 2 $settings $mixtral $leaves=4 \
+    -n 4 $cp=2 $ep=4 training.seq_len=2 training.local_batch_size=1
 
 # ---- The leaves are part of the run
 go() { "$tessera" train run.yaml job.dump_folder="$@"; }

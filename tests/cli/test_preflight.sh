@@ -40,6 +40,8 @@ expect "without a GPU" 0 "absent  gpu: no NVIDIA GPU here" env PATH=/nowhere "$t
 # The configuration of the job.
 found "configuration missing" 4 config "nowhere.yaml" preflight --only config nowhere.yaml
 found "unknown key" 4 config "did you mean 'training.steps'" preflight --only config run.yaml training.stepps=3
+expect "ranks that divide tokens" 0 "16 rows a step = 2 groups of 2 (cp 2, tp 1) x 4 x 2" preflight -n 4 --only config run.yaml \
+    parallelism.context_parallel_degree=2 training.context_leaves=4
 expect "ranks that do not divide" 0 "8 micro-batches of 2, which 3 ranks share unevenly" preflight -n 3 --only config run.yaml
 found "data file missing" 4 data-files "gone.txt is not there" preflight --only data-files run.yaml data.files=gone.txt
 : >empty.txt

@@ -48,7 +48,8 @@ static void run(tess_stream *s, routing *r, int64_t T, int64_t E, int64_t K, boo
                                                                           .gate = r->gate,
                                                                           .T = T,
                                                                           .E = E,
-                                                                          .K = K}));
+                                                                          .K = K,
+                                                                          .leaves = 1}));
 }
 
 /* How many experts come before expert e: those with a larger p, and those with the same p and a lower number. */
@@ -115,6 +116,48 @@ static void routers_choose_the_largest_and_rows_are_sorted(void)
             drop(&want);
             tess_stream_destroy(&ref);
         }
+        tess_stream_destroy(&s);
+    }
+}
+
+/* Leaves change nothing but `ends`, which then counts the rows of each leaf, too. */
+static void leaves_count_their_own_rows(void)
+{
+    enum { T = 24, E = 7, K = 3, LEAVES = 4 };
+    for (size_t v = 0; v < COUNT(variants); v++) {
+        tess_stream *s = open_variant(v);
+        if (s == NULL)
+            continue;
+        routing r = make(T, E, K), cut = make(T, E, K);
+        int32_t ends[E * LEAVES];
+        run(s, &r, T, E, K, true);
+        tess_sort_rows_args args = {.chosen = r.chosen,
+                                    .weights = r.weights,
+                                    .ends = ends,
+                                    .place = cut.place,
+                                    .token = cut.token,
+                                    .gate = cut.gate,
+                                    .T = T,
+                                    .E = E,
+                                    .K = K,
+                                    .leaves = LEAVES};
+        EXPECT_OK(tess_stream_kernels(s)->sort_rows(s, &args));
+        EXPECT(memcmp(cut.place, r.place, sizeof(int32_t) * T * K) == 0);
+        EXPECT(memcmp(cut.token, r.token, sizeof(int32_t) * T * K) == 0);
+        EXPECT_SAME(cut.gate, r.gate, T * K);
+        for (int i = 0, row = 0; i < E * LEAVES; i++)
+            for (; row < ends[i]; row++) {
+                const int t = cut.token[row];
+                EXPECT_INT(t / (T / LEAVES), i % LEAVES);
+                EXPECT(r.chosen[t * K] == i / LEAVES || r.chosen[t * K + 1] == i / LEAVES ||
+                       r.chosen[t * K + 2] == i / LEAVES);
+            }
+        EXPECT_INT(ends[E * LEAVES - 1], T * K);
+        args.leaves = 5;
+        EXPECT_FAILS(tess_stream_kernels(s)->sort_rows(s, &args), TESS_E_INVALID,
+                     "24 tokens do not make 5 equal leaves");
+        drop(&r);
+        drop(&cut);
         tess_stream_destroy(&s);
     }
 }
@@ -420,6 +463,7 @@ static void impossible_arguments_are_refused(void)
 static const test_case cases[] = {
     CASE(routers_choose_the_largest_and_rows_are_sorted),
     CASE(ties_choose_the_lowest_expert_and_a_nan_stays_in_its_row),
+    CASE(leaves_count_their_own_rows),
     CASE(combinations_and_their_gradients_agree_with_float64),
     CASE(the_gradient_of_logits_agrees_with_differences),
     CASE(routers_with_groups_choose_from_the_best_ones),

@@ -132,17 +132,19 @@ static tess_status check_stages(const tess_config *checked, int n_local, char *e
 }
 
 /* Checks the batch. `checked` has passed tess_config_check. Ranks of one stage share a step's micro-batches; ranks
- * that share its layers count as one. */
+ * that share its layers, or the tokens of a micro-batch, count as one. */
 static void add_batch(const config_check *l, const tess_config *checked)
 {
     char ends[256], of[64];
     int n_data = tess_config_trainers(checked, l->world) / tess_config_model_ranks(checked),
-        tp = (int)checked->parallelism.tensor_parallel_degree;
+        tp = (int)checked->parallelism.tensor_parallel_degree, cp = (int)checked->parallelism.context_parallel_degree;
     int64_t local = checked->training.local_batch_size, global = checked->training.global_batch_size;
     int64_t n_micro = tess_config_micro_batches(checked);
-    size_t at = tess_text_add(of, sizeof(of), 0, "%s%s", tp > 1 ? "group" : "rank", n_data == 1 ? "" : "s");
-    if (tp > 1)
-        at = tess_text_add(of, sizeof(of), at, " of %d", tp);
+    size_t at = tess_text_add(of, sizeof(of), 0, "%s%s", tp * cp > 1 ? "group" : "rank", n_data == 1 ? "" : "s");
+    if (tp * cp > 1)
+        at = tess_text_add(of, sizeof(of), at, " of %d", tp * cp);
+    if (cp > 1)
+        at = tess_text_add(of, sizeof(of), at, " (cp %d, tp %d)", cp, tp);
     tess_text_add(of, sizeof(of), at, "%s", checked->parallelism.pipeline_parallel_degree > 1 ? " of a stage" : "");
     if (check_stages(checked, (int)((n_micro + n_data - 1) / n_data), ends, sizeof(ends)) != TESS_OK)
         add_failure(l, CONFIG, tess_error_message());

@@ -54,30 +54,34 @@ tess_status tess_ref_route_backward(tess_stream *s, const tess_route_grad_args *
     return TESS_OK;
 }
 
-/* A counting sort: `ends` counts the rows of each expert, then holds the next free one. */
+/* A counting sort: `ends` counts the rows of each expert and leaf, then holds the next free one. */
 static void sort_loop(void *context, TESS_UNUSED int64_t begin, TESS_UNUSED int64_t end, TESS_UNUSED int worker)
 {
     const tess_sort_rows_args *a = context;
+    const int64_t n = a->leaves, pairs = a->T / n * a->K; /* those of a leaf */
     int32_t next = 0;
-    for (int64_t e = 0; e < a->E; e++)
-        a->ends[e] = 0;
-    for (int64_t i = 0; i < a->T * a->K; i++)
-        a->ends[a->chosen[i]]++;
-    for (int64_t e = 0; e < a->E; e++) {
-        int32_t count = a->ends[e];
-        a->ends[e] = next;
+    for (int64_t i = 0; i < a->E * n; i++)
+        a->ends[i] = 0;
+    for (int64_t leaf = 0; leaf < n; leaf++)
+        for (int64_t i = leaf * pairs; i < (leaf + 1) * pairs; i++)
+            a->ends[a->chosen[i] * n + leaf]++;
+    for (int64_t i = 0; i < a->E * n; i++) {
+        int32_t count = a->ends[i];
+        a->ends[i] = next;
         next += count;
     }
-    for (int64_t i = 0; i < a->T * a->K; i++) {
-        int32_t row = a->ends[a->chosen[i]]++;
-        a->place[i] = row;
-        a->token[row] = (int32_t)(i / a->K);
-        a->gate[row] = a->weights[i];
-    }
+    for (int64_t leaf = 0; leaf < n; leaf++)
+        for (int64_t i = leaf * pairs; i < (leaf + 1) * pairs; i++) {
+            int32_t row = a->ends[a->chosen[i] * n + leaf]++;
+            a->place[i] = row;
+            a->token[row] = (int32_t)(i / a->K);
+            a->gate[row] = a->weights[i];
+        }
 }
 
 tess_status tess_ref_sort_rows(tess_stream *s, const tess_sort_rows_args *a)
 {
+    TESS_TRY(tess_sort_rows_check(a));
     tess_threads_run(s->threads, sort_loop, (void *)a, 1, 1);
     return TESS_OK;
 }

@@ -69,8 +69,6 @@ tess_status tess_config_check_leaves(const tess_config *c, const tess_model_conf
     const tess_parallelism_section *p = &c->parallelism;
     if (c->training.context_leaves == 1)
         return TESS_OK;
-    TESS_CHECK(model->parts.experts.n == 0, TESS_E_UNSUPPORTED,
-               "training.context_leaves: sums over the tokens of experts have no leaves yet: set it to 1");
     TESS_CHECK(!model->tied || p->pipeline_parallel_degree == 1, TESS_E_UNSUPPORTED,
                "training.context_leaves: a table that the embedding and the head share has no leaves in a pipeline: "
                "set parallelism.pipeline_parallel_degree=1 (every other axis will do)");

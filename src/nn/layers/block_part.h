@@ -57,10 +57,12 @@ typedef struct tess_tensors {
  * -1 for it. */
 enum {
     TESS_DIM_ONE,
-    TESS_DIM_T,    /* tokens */
-    TESS_DIM_R,    /* the largest number of rows of the stream */
-    TESS_DIM_C,    /* channels */
-    TESS_DIM_MEAN, /* 1 if the block's norms have means */
+    TESS_DIM_T,             /* tokens */
+    TESS_DIM_R,             /* the largest number of rows of the stream */
+    TESS_DIM_C,             /* channels */
+    TESS_DIM_MEAN,          /* 1 if the block's norms have means */
+    TESS_DIM_LEAVES,        /* leaves of a sum over this rank's tokens */
+    TESS_DIM_CONTEXT_RANKS, /* ranks that divide the tokens of a batch; 0: sums over tokens have no leaves */
     TESS_OWN_DIMS,
     TESS_N_DIMS = 32
 };

@@ -36,32 +36,49 @@ static void assume_all_chosen(const tess_experts_params *p, int64_t T, int32_t *
         ends[e] = counts[e] + (e > 0 ? ends[e - 1] : 0);
 }
 
+/* Divides the rows of each expert evenly among the leaves. `experts` (E): the end of each expert's rows. */
+static void spread(const tess_experts_params *p, const int32_t *experts, const tess_expert_ends *ends)
+{
+    for (int64_t e = 0; e < p->n_experts; e++) {
+        const int64_t begin = e > 0 ? experts[e - 1] : 0, n = experts[e] - begin;
+        for (int64_t leaf = 0; leaf < ends->leaves; leaf++)
+            ends->own[e * ends->leaves + leaf] = (int32_t)(begin + n * (leaf + 1) / ends->leaves);
+    }
+}
+
+static void rehearse(const tess_layer_call *c, const tess_expert_ends *ends)
+{
+    int32_t experts[TESS_MAX_EXPERTS];
+    if (c->config->lora.rank > 0 || c->loads == NULL)
+        assume_all_chosen(c->own, c->T, experts);
+    else
+        assume_ends(c, experts);
+    spread(c->own, experts, ends);
+}
+
 tess_status tess_experts_meet(const tess_layer_call *c, const tess_experts_tensors *w, const tess_expert_ends *ends)
 {
     const tess_experts_params *p = c->own;
-    const int64_t E = p->n_experts, n = p->n_own;
+    const int64_t all = p->n_experts * ends->leaves, n = p->n_own * ends->leaves; /* numbers of all experts, own ones */
     const bool dry = tess_mem_is_dry(tess_stream_mem(c->stream));
-    int32_t sent[2 * TESS_MAX_EXPERTS], received[2 * TESS_MAX_EXPERTS];
-    if (dry && (c->config->lora.rank > 0 || c->loads == NULL))
-        assume_all_chosen(p, c->T, ends->own);
-    else if (dry)
-        assume_ends(c, ends->own);
+    if (dry)
+        rehearse(c, ends);
     else
-        TESS_TRY(tess_fetch(c->stream, ends->own, w->ends, (size_t)E * sizeof(int32_t)));
+        TESS_TRY(tess_fetch(c->stream, ends->own, w->ends, (size_t)all * sizeof(int32_t)));
     /* Each rank receives the numbers of rows for its experts, and of tokens. */
-    for (int64_t e = 0; e < E; e++) {
-        sent[e / n * (n + 1) + e % n] = tess_expert_rows_of(ends->own, e);
-        sent[e / n * (n + 1) + n] = (int32_t)c->T;
+    for (int64_t i = 0; i < all; i++) {
+        ends->sent[i / n * (n + 1) + i % n] = ends->own[i] - (i > 0 ? ends->own[i - 1] : 0);
+        ends->sent[i / n * (n + 1) + n] = (int32_t)c->T;
     }
     const bool divided = tess_experts_are_divided(p);
     if (divided)
-        TESS_TRY(c->expert_points->counts(c->expert_points->self, sent, received, n + 1));
+        TESS_TRY(c->expert_points->counts(c->expert_points->self, ends->sent, ends->received, n + 1));
     const int64_t together = c->expert_points->degree / p->sources; /* tensor-parallel ranks, which count alike */
     ends->at[0] = 0;
     for (int64_t s = 0; s < p->sources; s++) {
-        const int32_t *counts = divided && !dry ? received + s * together * (n + 1) : sent;
-        for (int64_t e = 0; e < n; e++)
-            ends->at[s * n + e + 1] = ends->at[s * n + e] + counts[e];
+        const int32_t *counts = divided && !dry ? ends->received + s * together * (n + 1) : ends->sent;
+        for (int64_t i = 0; i < n; i++)
+            ends->at[s * n + i + 1] = ends->at[s * n + i] + counts[i];
         ends->has[s] = counts[n] > 0;
     }
     return TESS_OK;
@@ -79,15 +96,16 @@ typedef struct row_parcels {
 static void find_parcels(const tess_layer_call *c, const tess_expert_ends *ends, row_parcels *x)
 {
     const tess_experts_params *p = c->own;
-    const int64_t n = p->n_own, degree = c->expert_points->degree, together = degree / p->sources;
+    const int64_t n = p->n_own, degree = c->expert_points->degree, together = degree / p->sources,
+                  own = n * ends->leaves; /* numbers of a source in ends->at */
     const bool dry = tess_mem_is_dry(tess_stream_mem(c->stream));
     const int64_t even = c->T * p->top_k / degree;
     for (int64_t r = 0; r < degree; r++) {
-        const int64_t begin = r > 0 ? ends->own[r * n - 1] : 0, source = r / together;
+        const int64_t begin = tess_expert_begin(ends, r * n), source = r / together;
         x->sorted_at[r] = (size_t)(dry ? r * even : begin);
-        x->sorted_rows[r] = (size_t)(dry ? even : ends->own[(r + 1) * n - 1] - begin);
-        x->owned_at[r] = (size_t)(dry ? source * even : ends->at[source * n]);
-        x->owned_rows[r] = (size_t)(dry ? even : ends->at[(source + 1) * n] - ends->at[source * n]);
+        x->sorted_rows[r] = (size_t)(dry ? even : tess_expert_begin(ends, (r + 1) * n) - begin);
+        x->owned_at[r] = (size_t)(dry ? source * even : ends->at[source * own]);
+        x->owned_rows[r] = (size_t)(dry ? even : ends->at[(source + 1) * own] - ends->at[source * own]);
     }
 }
 

@@ -6,34 +6,46 @@
 #include "nn/layers/experts.h"
 #include "nn/layers/layers.h"
 
-/* The rows of a batch, by expert. A source is a micro-batch: each neighbour has one, which all its tensor-parallel
- * ranks know. The arrays are in the host's memory, from forward to the end of backward. */
+/* The rows of a batch, by expert and leaf (tess_context in nn/points.h). A source is a micro-batch, or a rank's part of
+ * one: each neighbour has one, which all its tensor-parallel ranks know. The arrays are in the host's memory, from
+ * forward to the end of backward. */
 typedef struct tess_expert_ends {
-    /* (sources * n_own + 1) where the rows of source s for own expert e begin: at[s * n_own + e]. They lie source by
-     * source, and in each by expert and token */
+    int64_t leaves; /* each source's number of leaves */
+    /* (sources * n_own * leaves + 1) where the rows of leaf l of source s for own expert e begin:
+     * at[(s * n_own + e) * leaves + l]. They lie source by source, and in each by expert and token */
     int64_t *at;
-    int32_t *own; /* (E) the end of each expert's sorted rows of this rank's micro-batch */
-    bool *has;    /* (sources) whether the source has tokens; one at the end of a step may have none */
+    int32_t *own; /* (E, leaves) the end of each expert's sorted rows of each leaf, for this rank's source */
+    int32_t *sent, *received; /* (E * leaves + E) numbers that ranks tell each other */
+    bool *has;                /* (sources) whether the source has tokens; one at the end of a step may have none */
 } tess_expert_ends;
 
+/* Returns the bytes of the arrays with one leaf. With more leaves they need at most as many times that. */
 static inline size_t tess_expert_ends_bytes(const tess_experts_params *p)
 {
-    const int64_t n_at = p->sources * p->n_own + 1, n_bytes = p->n_experts * (int64_t)sizeof(int32_t) + p->sources;
+    const int64_t n_at = p->sources * p->n_own + 1, n_numbers = 5 * p->n_experts,
+                  n_bytes = n_numbers * (int64_t)sizeof(int32_t) + p->sources;
     return ((size_t)n_at + (size_t)(n_bytes + 7) / 8) * sizeof(int64_t);
 }
 
-/* The arrays in that much memory. */
-static inline tess_expert_ends tess_expert_ends_in(const tess_experts_params *p, void *memory)
+/* The arrays in that memory. */
+static inline tess_expert_ends tess_expert_ends_in(const tess_experts_params *p, int64_t leaves, void *memory)
 {
+    const int64_t all = p->n_experts * leaves;
     int64_t *at = memory;
-    int32_t *own = (int32_t *)(at + p->sources * p->n_own + 1);
-    return (tess_expert_ends){at, own, (bool *)(own + p->n_experts)};
+    int32_t *own = (int32_t *)(at + p->sources * p->n_own * leaves + 1), *sent = own + all,
+            *received = sent + all + p->n_experts;
+    return (tess_expert_ends){leaves, at, own, sent, received, (bool *)(received + all + p->n_experts)};
 }
 
-/* The number of an expert's sorted rows. */
-static inline int32_t tess_expert_rows_of(const int32_t *ends, int64_t e)
+/* Returns the first of an expert's sorted rows, and their number. e may be the number of experts. */
+static inline int32_t tess_expert_begin(const tess_expert_ends *ends, int64_t e)
 {
-    return ends[e] - (e > 0 ? ends[e - 1] : 0);
+    return e > 0 ? ends->own[e * ends->leaves - 1] : 0;
+}
+
+static inline int32_t tess_expert_rows_of(const tess_expert_ends *ends, int64_t e)
+{
+    return tess_expert_begin(ends, e + 1) - tess_expert_begin(ends, e);
 }
 
 static inline bool tess_experts_are_divided(const tess_experts_params *p)

@@ -57,7 +57,8 @@ static tess_status route(const tess_layer_call *c, const void *y, const tess_exp
                                                                    .gate = w->gates,
                                                                    .T = T,
                                                                    .E = E,
-                                                                   .K = K});
+                                                                   .K = K,
+                                                                   .leaves = c->n_leaves});
 }
 
 /* x (N, C) = the rows of y (T, C) that experts read. */
@@ -109,19 +110,21 @@ static void *own_out(const tess_experts_params *p, const tess_experts_tensors *w
     return tess_experts_are_divided(p) ? w->own_out : w->out;
 }
 
-/* One expert with its rows of one source. */
+/* One expert with its rows of one source, or of one leaf of it. */
 typedef struct expert_rows {
     tess_layer_call call;
     const tess_expert *expert;
     void *x, *gate, *up, *dact, *act, *out;
 } expert_rows;
 
-/* Tensor-parallel ranks that have a part of each expert have all rows of it, whatever their rows of the stream. */
-static expert_rows rows_of(const tess_layer_call *c, const tess_experts_tensors *w, const tess_expert_ends *ends,
-                           int64_t source, int64_t e)
+/* Returns the rows of `n` leaves of a source, from `leaf` on. Tensor-parallel ranks that have a part of each expert
+ * have all rows of it, whatever their rows of the stream. */
+static expert_rows leaves_of(const tess_layer_call *c, const tess_experts_tensors *w, const tess_expert_ends *ends,
+                             int64_t source, int64_t e, int64_t leaf, int64_t n)
 {
     const tess_experts_params *p = c->own;
-    const int64_t *at = &ends->at[source * p->n_own + e], begin = at[0], C = c->block->hidden_size, F = p->size;
+    const int64_t *at = &ends->at[(source * p->n_own + e) * ends->leaves + leaf], begin = at[0],
+                  C = c->block->hidden_size, F = p->size;
     expert_rows r = {*c,
                      &p->experts[e],
                      tess_at(c, own_x(p, w), begin * C),
@@ -130,10 +133,17 @@ static expert_rows rows_of(const tess_layer_call *c, const tess_experts_tensors 
                      p->joined && w->dact != NULL ? tess_at(c, w->dact, begin * F) : NULL,
                      tess_at(c, w->act, begin * F),
                      tess_at(c, own_out(p, w), begin * C)};
-    r.call.T = at[1] - begin;
+    r.call.T = at[n] - begin;
+    r.call.n_leaves = 1;
     r.call.rows = (tess_cut){r.call.T, 0};
     r.call.split.by_rows = false;
     return r;
+}
+
+static expert_rows rows_of(const tess_layer_call *c, const tess_experts_tensors *w, const tess_expert_ends *ends,
+                           int64_t source, int64_t e)
+{
+    return leaves_of(c, w, ends, source, e, 0, ends->leaves);
 }
 
 /* gate, up (n, F) = x Wgate, x Wup;  act (n, F) = silu(gate) * up;  out (n, C) = act Wdown */
@@ -155,7 +165,7 @@ static tess_status down_forward(const expert_rows *r)
 /* The number of rows of this rank's experts. */
 static int64_t own_rows(const tess_experts_params *p, const tess_expert_ends *ends)
 {
-    return ends->at[p->sources * p->n_own];
+    return ends->at[p->sources * p->n_own * ends->leaves];
 }
 
 /* act (own rows, F) of all experts, if gate and up are one map. */
@@ -252,7 +262,7 @@ static void show_outputs(const tess_layer_call *c, const tess_experts_tensors *w
     }
 }
 
-/* ---- Gradients of weights that read several micro-batches ---- */
+/* ---- Gradients of weights that are sums of several leaves or micro-batches ---- */
 /* An expert has as many parameters at most: weights, biases, and the two factors of adapters. */
 enum { N_GRADIENTS = 3 * 4 };
 
@@ -265,11 +275,11 @@ typedef struct moved_expert {
     int n;
 } moved_expert;
 
-/* at: the expert's first element of the parameter */
-static void move_param(const tess_layer_call *c, moved_expert *m, int *index, int64_t at, int64_t size)
+/* Moves the parameter from `first` on: one tensor may have those of all experts. */
+static void move_param(const tess_layer_call *c, moved_expert *m, int *index, int64_t first, int64_t size)
 {
-    m->w[m->n] = tess_at(c, c->w[*index], at);
-    m->dw[m->n] = c->dw[*index] != NULL ? c->dw[*index] + at : NULL;
+    m->w[m->n] = tess_at(c, c->w[*index], first);
+    m->dw[m->n] = c->dw[*index] != NULL ? c->dw[*index] + first : NULL;
     m->size[m->n] = size;
     *index = m->n++;
 }
@@ -281,11 +291,11 @@ static void move_map(const tess_layer_call *c, moved_expert *m, tess_linear *map
     move_param(c, m, &map->weight, map->offset, map->n_in * map->n_out);
     if (map->bias >= 0)
         move_param(c, m, &map->bias, map->first, map->n_out);
-    map->offset = map->first = 0;
     if (map->adapter.rank > 0) {
         move_param(c, m, &map->adapter.a, 0, map->adapter.rank * map->n_in);
         move_param(c, m, &map->adapter.b, 0, map->adapter.rank * map->n_out);
     }
+    map->offset = map->first = 0;
 }
 
 static moved_expert move_expert(const tess_layer_call *c, const tess_expert *expert)
@@ -307,31 +317,32 @@ static int64_t count_gradients(const tess_expert *x)
     return n;
 }
 
-/* Computes the sum of an expert's gradients over sources [begin, end) as the tree of micro-batches has it: the sum of
- * both halves. A source without rows for the expert adds zeros, one without tokens nothing. *any: whether the gradients
- * were written. */
-static tess_status sum_sources(const tess_layer_call *c, const tess_experts_tensors *w, const tess_expert_ends *ends,
-                               int64_t e, moved_expert m, int begin, int end, float *room, bool *any)
+/* Computes the sum of an expert's gradients over leaves [begin, end), source by source, as the tree of leaves and
+ * micro-batches has it: the sum of both halves. A leaf without rows for the expert adds zeros, a source without tokens
+ * nothing. *any: whether the gradients were written. */
+static tess_status sum_leaves(const tess_layer_call *c, const tess_experts_tensors *w, const tess_expert_ends *ends,
+                              int64_t e, moved_expert m, int64_t begin, int64_t end, float *room, bool *any)
 {
     if (end - begin == 1) {
-        expert_rows r = rows_of(c, w, ends, begin, e);
-        *any = ends->has[begin];
+        const int64_t source = begin / ends->leaves;
+        expert_rows r = leaves_of(c, w, ends, source, e, begin % ends->leaves, 1);
+        *any = ends->has[source];
         r.expert = &m.expert;
         r.call.w = m.w;
         r.call.dw = m.dw;
         TESS_TRY(*any ? params_backward(&r) : TESS_OK);
         return tess_linear_flush(c); /* before it is added */
     }
-    const int middle = (begin + end) / 2;
+    const int64_t middle = (begin + end) / 2;
     moved_expert second = m;
     bool has_second;
-    TESS_TRY(sum_sources(c, w, ends, e, m, begin, middle, room, any));
+    TESS_TRY(sum_leaves(c, w, ends, e, m, begin, middle, room, any));
     for (int i = 0; i < m.n && *any; i++)
         if (m.dw[i] != NULL) {
             second.dw[i] = room;
             room += m.size[i];
         }
-    TESS_TRY(sum_sources(c, w, ends, e, second, middle, end, room, &has_second));
+    TESS_TRY(sum_leaves(c, w, ends, e, second, middle, end, room, &has_second));
     for (int i = 0; i < m.n && *any && has_second; i++)
         if (m.dw[i] != NULL)
             TESS_TRY(c->kernels->add(
@@ -341,18 +352,19 @@ static tess_status sum_sources(const tess_layer_call *c, const tess_experts_tens
     return TESS_OK;
 }
 
-/* The gradients of all experts' weights, each the sum over the sources. */
+/* The gradients of all experts' weights, each the sum over the leaves of all sources. */
 static tess_status gradients(const tess_layer_call *c, const tess_experts_tensors *w, const tess_expert_ends *ends)
 {
     const tess_experts_params *p = c->own;
     tess_product_list list = {.n = 0};
     tess_layer_call call = *c;
-    if (p->sources == 1)
+    const int64_t n = p->sources * ends->leaves;
+    if (n == 1)
         return each_expert(c, w, ends, params_backward);
     call.list = may_group(c) ? &list : NULL;
     for (int64_t e = 0; e < p->n_own; e++) {
         bool any;
-        TESS_TRY(sum_sources(&call, w, ends, e, move_expert(c, &p->experts[e]), 0, p->sources, w->partial, &any));
+        TESS_TRY(sum_leaves(&call, w, ends, e, move_expert(c, &p->experts[e]), 0, n, w->partial, &any));
         if (!any) {
             const expert_rows r = rows_of(c, w, ends, 0, e);
             TESS_TRY(params_backward(&r));
@@ -380,7 +392,7 @@ static tess_status experts_forward(const tess_layer_call *c, const tess_tensors 
     const tess_experts_tensors *w = t->own;
     const bool again = c->dw != NULL;
     const void *y = t->y;
-    const tess_expert_ends ends = tess_expert_ends_in(p, t->host);
+    const tess_expert_ends ends = tess_expert_ends_in(p, c->n_leaves, t->host);
 
     /* h2 (R, C) = h + branch;  y = norm(h2), which backward also reads */
     if (groups & TESS_GROUP_RESIDUAL)
@@ -416,6 +428,14 @@ static tess_status experts_forward(const tess_layer_call *c, const tess_tensors 
     return TESS_OK;
 }
 
+/* ---- Auxiliary losses ---- */
+/* The auxiliary losses are those of a whole micro-batch, whatever number of ranks divides its tokens. */
+typedef struct whole_batch {
+    int64_t T, n_targets;
+    int32_t rows[TESS_MAX_EXPERTS]; /* (E) of each expert */
+    const int32_t *ends;            /* (E) their ends, in memory of the device */
+} whole_batch;
+
 static int64_t count_targets(const tess_layer_call *c)
 {
     int64_t n = 0;
@@ -424,56 +444,107 @@ static int64_t count_targets(const tess_layer_call *c)
     return n;
 }
 
-/* Adds the tokens of each expert, and the auxiliary losses: balance E sum of (n/T) (sum of p / T) over experts, where n
- * is an expert's number of tokens, and z times the mean of lse^2. They count once for each target token. */
-static tess_status add_loads(const tess_layer_call *c, const tess_experts_tensors *w, const int32_t *ends)
+/* Gathers each rank's rows of each expert, and targets, into w->met. */
+static tess_status gather_numbers(const tess_layer_call *c, const tess_experts_tensors *w, const whole_batch *own)
+{
+    const tess_points *points = &c->context->points;
+    const int64_t E = ((const tess_experts_params *)c->own)->n_experts, degree = points->degree;
+    int32_t *mine = w->met + points->rank * (E + 1), n_targets = (int32_t)own->n_targets;
+    TESS_TRY(tess_upload(c->stream, mine, own->rows, (size_t)E * sizeof(int32_t)));
+    TESS_TRY(tess_upload(c->stream, mine + E, &n_targets, sizeof(int32_t)));
+    return tess_meet_over(points, "loads", sizeof(int32_t), (tess_matrix_box){{degree, 1}, {E + 1, 0}, mine, E + 1},
+                          (tess_matrix_box){{degree, 0}, {E + 1, 0}, w->met, E + 1});
+}
+
+/* Finds the numbers of the whole micro-batch from those of this rank's tokens. */
+static tess_status meet_batch(const tess_layer_call *c, const tess_experts_tensors *w, const tess_expert_ends *ends,
+                              whole_batch *b)
 {
     const tess_experts_params *p = c->own;
-    const int64_t T = c->T, E = p->n_experts;
+    const int64_t E = p->n_experts, degree = c->context->points.degree;
+    *b = (whole_batch){.T = c->T, .n_targets = count_targets(c), .ends = w->ends};
+    for (int64_t e = 0; e < E; e++)
+        b->rows[e] = tess_expert_rows_of(ends, e);
+    if (w->met == NULL)
+        return TESS_OK;
+    int32_t at[TESS_MAX_EXPERTS + 1], end = 0;
+    b->ends = w->met + degree * (E + 1);
+    b->T *= degree;
+    if (degree > 1)
+        TESS_TRY(gather_numbers(c, w, b));
+    for (int64_t r = 0; r < degree && !tess_mem_is_dry(tess_stream_mem(c->stream)); r++) {
+        if (r == c->context->points.rank)
+            continue;
+        TESS_TRY(tess_fetch(c->stream, at, w->met + r * (E + 1), (size_t)(E + 1) * sizeof(int32_t)));
+        for (int64_t e = 0; e < E; e++)
+            b->rows[e] += at[e];
+        b->n_targets += at[E];
+    }
+    for (int64_t e = 0; e < E; e++)
+        at[e] = end += b->rows[e];
+    return tess_upload(c->stream, w->met + degree * (E + 1), at, (size_t)E * sizeof(int32_t));
+}
+
+/* Adds the auxiliary losses of T tokens from `first` on: balance E sum of (n/T) (sum of p / T) over experts, where n is
+ * an expert's number of tokens, and z times the mean of lse^2. The means are those over all tokens of the micro-batch,
+ * so the sum over its leaves is its loss, in any order. They count once for each target token. */
+static tess_status add_losses(const tess_layer_call *c, const tess_experts_tensors *w, const whole_batch *b,
+                              int64_t first, int64_t T)
+{
+    const tess_experts_params *p = c->own;
+    const int64_t E = p->n_experts;
     struct {
         double lse;
         float probs[TESS_MAX_EXPERTS];
     } sums;
     double balance = 0;
-    if (c->loads == NULL || T == 0)
-        return TESS_OK;
-    if (w->sums != NULL)
-        TESS_TRY(c->kernels->column_sum(
-            c->stream,
-            &(tess_column_sum_args){
-                .dy = w->probs, .stride = E, .db = (float *)w->sums + 2, .T = T, .C = E, .dtype = TESS_F32}));
+    TESS_TRY(c->kernels->column_sum(
+        c->stream,
+        &(tess_column_sum_args){
+            .dy = w->probs + first * E, .stride = E, .db = (float *)w->sums + 2, .T = T, .C = E, .dtype = TESS_F32}));
     if (p->z > 0)
         TESS_TRY(c->kernels->row_sumsq(
-            c->stream, &(tess_row_sumsq_args){.x = w->lse, .out = (double *)w->sums, .rows = 1, .C = T}));
+            c->stream, &(tess_row_sumsq_args){.x = w->lse + first, .out = (double *)w->sums, .rows = 1, .C = T}));
     if (tess_mem_is_dry(tess_stream_mem(c->stream)))
         return TESS_OK;
-    if (w->sums != NULL)
-        TESS_TRY(tess_fetch(c->stream, &sums, w->sums, (size_t)(E + 2) * sizeof(float)));
-    for (int64_t e = 0; e < E; e++) {
-        const int32_t n = tess_expert_rows_of(ends, e);
-        c->loads->counts[c->block->layer * E + e] += n;
-        balance += p->balance > 0 ? (double)n * (double)sums.probs[e] : 0;
-    }
-    const double mean =
-        p->balance * (double)E * balance / (double)T / (double)T + (p->z > 0 ? p->z * sums.lse / (double)T : 0);
-    tess_exact_add(&c->loads->aux, c->routers > 0 ? mean * (double)count_targets(c) : 0);
+    TESS_TRY(tess_fetch(c->stream, &sums, w->sums, (size_t)(E + 2) * sizeof(float)));
+    for (int64_t e = 0; e < E; e++)
+        balance += p->balance > 0 ? (double)b->rows[e] * (double)sums.probs[e] : 0;
+    const double mean = p->balance * (double)E * balance / (double)b->T / (double)b->T +
+                        (p->z > 0 ? p->z * sums.lse / (double)b->T : 0);
+    tess_exact_add(&c->loads->aux, c->routers > 0 ? mean * (double)b->n_targets : 0);
+    return TESS_OK;
+}
+
+/* Adds the tokens of each expert, and the auxiliary losses. */
+static tess_status add_loads(const tess_layer_call *c, const tess_experts_tensors *w, const tess_expert_ends *ends,
+                             const whole_batch *b)
+{
+    const tess_experts_params *p = c->own;
+    const int64_t E = p->n_experts, T = c->T / c->n_leaves;
+    if (c->loads == NULL || c->T == 0)
+        return TESS_OK;
+    for (int64_t leaf = 0; leaf < c->n_leaves && w->sums != NULL; leaf++)
+        TESS_TRY(add_losses(c, w, b, leaf * T, T));
+    for (int64_t e = 0; e < E && !tess_mem_is_dry(tess_stream_mem(c->stream)); e++)
+        c->loads->counts[c->block->layer * E + e] += tess_expert_rows_of(ends, e);
     return TESS_OK;
 }
 
 /* dlogits (T, E) from the gradients of the weights of sorted rows, which are in w->gates, and from the auxiliary
  * losses. These count once for each target token of the micro-batch, as the mean of a step's loss does. */
-static tess_status route_backward(const tess_layer_call *c, const tess_experts_tensors *w)
+static tess_status route_backward(const tess_layer_call *c, const tess_experts_tensors *w, const whole_batch *b)
 {
     const tess_experts_params *p = c->own;
-    const double T = (double)c->T, E = (double)p->n_experts;
-    const double factor = (double)count_targets(c) * (double)c->routers;
+    const double T = (double)b->T, E = (double)p->n_experts;
+    const double factor = (double)b->n_targets * (double)c->routers;
     return c->kernels->route_backward(
         c->stream, &(tess_route_grad_args){.probs = w->probs,
                                            .chosen = w->chosen,
                                            .place = w->place,
                                            .weights = w->weights,
                                            .dgate = w->gates,
-                                           .ends = p->balance > 0 ? w->ends : NULL,
+                                           .ends = p->balance > 0 ? b->ends : NULL,
                                            .lse = w->lse,
                                            .balance = c->T > 0 ? (float)(factor * p->balance * E / T / T) : 0,
                                            .z = c->T > 0 ? (float)(factor * p->z * 2 / T) : 0,
@@ -493,7 +564,8 @@ static tess_status experts_backward(const tess_layer_call *c, const tess_tensors
     const tess_experts_tensors *w = t->own;
     const tess_layer_call router = call_of_router(c);
     const void *dh3, *y = t->y; /* (T, C) */
-    const tess_expert_ends ends = tess_expert_ends_in(p, t->host);
+    const tess_expert_ends ends = tess_expert_ends_in(p, c->n_leaves, t->host);
+    whole_batch batch;
 
     /* out (N, C) = w dh3, and the gradients of w: dh3 out;  from these, dlogits (T, E) */
     if (inputs) {
@@ -507,8 +579,9 @@ static tess_status experts_backward(const tess_layer_call *c, const tess_tensors
                                                                                    .n = c->T * p->top_k,
                                                                                    .C = c->block->hidden_size,
                                                                                    .dtype = c->dtype}));
-        TESS_TRY(route_backward(c, w));
-        TESS_TRY(add_loads(c, w, ends.own));
+        TESS_TRY(meet_batch(c, w, &ends, &batch));
+        TESS_TRY(route_backward(c, w, &batch));
+        TESS_TRY(add_loads(c, w, &ends, &batch));
         TESS_TRY(tess_experts_send(c, &ends, w->out, w->own_out));
     }
 
@@ -551,7 +624,7 @@ static tess_status experts_backward(const tess_layer_call *c, const tess_tensors
 
 /* ---- Tables ---- */
 /* clang-format off */
-enum { E = TESS_OWN_DIMS, K, KC, Z, SUMS, GATES, UPS, DACT, MF, MC, PARTIAL };
+enum { E = TESS_OWN_DIMS, K, ENDS, KC, Z, SUMS, GATES, UPS, DACT, MF, MC, PARTIAL, MET };
 enum {
     RESIDUAL = TESS_GROUP_RESIDUAL, FEED = TESS_GROUP_FEED_FORWARD, SAVED = TESS_TENSOR_SAVED,
     RESULT = SAVED | TESS_TENSOR_FORWARD, CHANGED = RESULT | TESS_TENSOR_OVERWRITTEN,
@@ -568,7 +641,7 @@ static const tess_tensor_row tensors[] = {
     {AT(place),      TESS_DIM_T,   K,             true,  RESULT,          FEED},
     {AT(token),      TESS_DIM_T,   K,             true,  RESULT,          FEED},
     {AT(gates),      TESS_DIM_T,   K,             true,  CHANGED,         FEED},
-    {AT(ends),       TESS_DIM_ONE, E,             true,  RESULT,          FEED},
+    {AT(ends),       TESS_DIM_ONE, ENDS,          true,  RESULT,          FEED},
     {AT(gate),       TESS_DIM_T,   GATES,         false, CHANGED,         FEED},
     {AT(up),         TESS_DIM_T,   UPS,           false, CHANGED,         FEED},
     {AT(dact),       TESS_DIM_T,   DACT,          false, BACKWARD,        0},
@@ -580,15 +653,16 @@ static const tess_tensor_row tensors[] = {
     {AT(partial),    TESS_DIM_ONE, PARTIAL,       true,  BACKWARD,        0},
     {AT(dlogits),    TESS_DIM_T,   E,             false, BACKWARD | LEFT, 0},
     {AT(sums),       TESS_DIM_ONE, SUMS,          true,  BACKWARD,        0},
+    {AT(met),        TESS_DIM_ONE, MET,           true,  BACKWARD,        0},
 };
 #undef AT
 /* clang-format on */
 
-/* Levels of the tree over the sources. */
-static int64_t levels_of(int sources)
+/* Levels of the tree over the leaves of all sources. */
+static int64_t levels_of(int64_t leaves)
 {
     int64_t n = 0;
-    while (1 << n < sources)
+    while (1 << n < leaves)
         n++;
     return n;
 }
@@ -596,17 +670,21 @@ static int64_t levels_of(int sources)
 static void sizes(TESS_UNUSED const tess_model *model, const void *own, int64_t size[TESS_N_DIMS])
 {
     const tess_experts_params *p = own;
+    const int64_t leaves = p->sources * size[TESS_DIM_LEAVES], ranks = size[TESS_DIM_CONTEXT_RANKS];
+    const bool loses = p->z > 0 || p->balance > 0;
     size[E] = p->n_experts;
     size[K] = p->top_k;
+    size[ENDS] = p->n_experts * size[TESS_DIM_LEAVES];
     size[MF] = p->sources * p->top_k * p->size;
     size[GATES] = (p->joined ? 2 : 1) * size[MF];
     size[UPS] = p->joined ? -1 : size[MF];
     size[DACT] = p->joined ? size[MF] : -1;
     size[KC] = p->top_k * size[TESS_DIM_C];
     size[MC] = tess_experts_are_divided(p) ? p->sources * size[KC] : -1;
-    size[PARTIAL] = p->sources > 1 ? levels_of(p->sources) * count_gradients(&p->experts[0]) : -1;
+    size[PARTIAL] = leaves > 1 ? levels_of(leaves) * count_gradients(&p->experts[0]) : -1;
     size[Z] = p->z > 0 ? 1 : -1;
-    size[SUMS] = p->z > 0 || p->balance > 0 ? p->n_experts + 2 : -1;
+    size[SUMS] = loses ? p->n_experts + 2 : -1;
+    size[MET] = loses && ranks > 0 ? ranks * (p->n_experts + 1) + p->n_experts : -1;
 }
 
 static const tess_linear *map(const void *own, int *i)

@@ -15,7 +15,7 @@ typedef struct tess_experts_params {
     int64_t size; /* F, this rank's part of the channels of an expert */
     int64_t n_experts, top_k;
     int64_t n_own;         /* experts of this rank, of as many on each rank */
-    int sources;           /* micro-batches whose rows this rank's experts read; 1 without expert parallelism */
+    int sources;           /* ranks whose tokens this rank's experts read; 1 without expert parallelism */
     tess_route_rule rule;  /* how a token chooses its experts */
     int bias;              /* parameter (E), which is added to p for the choice alone; -1: none */
     double balance, z;     /* factors of the auxiliary losses; 0: none */
@@ -38,7 +38,7 @@ typedef struct tess_experts_tensors {
     int32_t *place;        /* (T, K) the sorted row of each */
     int32_t *token;        /* (N) the token of each sorted row */
     float *gates;          /* (N) the weight of each sorted row; in backward its gradient */
-    int32_t *ends;         /* (E) the end of each expert's rows */
+    int32_t *ends;         /* (E, leaves) the end of each expert's rows in each leaf */
     void *x;               /* (N, C) inputs of experts; in backward also their gradients */
     void *out;             /* (N, C) outputs of experts; backward replaces them by their gradients */
     void *dlogits;         /* (T, E) */
@@ -47,8 +47,11 @@ typedef struct tess_experts_tensors {
     void *gate, *up;       /* (M, F); joined: gate is (M, 2F), and up NULL */
     void *dact;            /* (M, F), only if joined */
     void *act;             /* (M, F) */
-    float *partial;        /* gradients of one expert, for each level of the tree over sources; NULL: one source */
+    float *partial;        /* gradients of one expert, for each level of the tree over sources and leaves; NULL: one */
     void *sums; /* the sum of lse^2 as a double, then (E) floats: sums of probs; only with an auxiliary loss */
+    /* (ranks that divide the tokens, E + 1) each rank's rows of each expert, and targets; then the ends of all rows
+     * (E). NULL: no auxiliary loss, or no leaves */
+    int32_t *met;
 } tess_experts_tensors;
 
 /* The cost of computing an expert's outputs again (tess_layer_group_cost). */

@@ -68,24 +68,25 @@ static tess_status route_backward(tess_stream *s, const tess_route_grad_args *a)
 /* One block. Each thread counts the rows of some experts, and then places them. */
 static __global__ void sort_rows_kernel(tess_sort_rows_args a)
 {
-    const int64_t n = a.T * a.K;
-    for (int64_t e = threadIdx.x; e < a.E; e += THREADS) {
-        int32_t count = 0;
-        for (int64_t i = 0; i < n; i++)
-            count += a.chosen[i] == e;
-        a.ends[e] = count;
-    }
+    const int64_t n = a.T * a.K, pairs = n / a.leaves; /* all pairs, and those of a leaf */
+    for (int64_t e = threadIdx.x; e < a.E; e += THREADS)
+        for (int64_t leaf = 0; leaf < a.leaves; leaf++) {
+            int32_t count = 0;
+            for (int64_t i = leaf * pairs; i < (leaf + 1) * pairs; i++)
+                count += a.chosen[i] == e;
+            a.ends[e * a.leaves + leaf] = count;
+        }
     __syncthreads();
     if (threadIdx.x == 0) {
         int32_t end = 0;
-        for (int64_t e = 0; e < a.E; e++) {
-            end += a.ends[e];
-            a.ends[e] = end;
+        for (int64_t i = 0; i < a.E * a.leaves; i++) {
+            end += a.ends[i];
+            a.ends[i] = end;
         }
     }
     __syncthreads();
     for (int64_t e = threadIdx.x; e < a.E; e += THREADS) {
-        int32_t row = e > 0 ? a.ends[e - 1] : 0;
+        int32_t row = e > 0 ? a.ends[e * a.leaves - 1] : 0;
         for (int64_t i = 0; i < n; i++)
             if (a.chosen[i] == e) {
                 a.place[i] = row;
@@ -97,6 +98,7 @@ static __global__ void sort_rows_kernel(tess_sort_rows_args a)
 
 static tess_status sort_rows(tess_stream *s, const tess_sort_rows_args *a)
 {
+    TESS_TRY(tess_sort_rows_check(a));
     return TESS_CUDA_LAUNCH(sort_rows_kernel, 1, THREADS, 0, s, *a);
 }
 
