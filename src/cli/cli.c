@@ -11,6 +11,7 @@
 
 #include "base/core/options.h"
 #include "base/os/os.h"
+#include "bench/measuring_ranks.h"
 #include "base/text/text.h"
 #include "job/job_memory.h"
 #include "config/foreign_keys.h"
@@ -345,4 +346,46 @@ void cli_progress_report(void *progress, uint64_t done, uint64_t all)
     cli_status_line("%s: %3.0f%%  %s of %s, %s/s, %.0f s left", p->doing,
                     all > 0 ? 100 * (double)done / (double)all : 100, tess_format_bytes((double)done, a, sizeof(a)),
                     tess_format_bytes((double)all, b, sizeof(b)), tess_format_bytes(rate, c, sizeof(c)), left_s);
+}
+
+/* ---- Inference on several ranks ---- */
+typedef struct ranks_plan {
+    tess_status (*run)(tess_runtime *runtime, const void *plan, void *result);
+    const void *plan;
+} ranks_plan;
+
+static tess_status run_one(tess_runtime *runtime, const void *self, void *result)
+{
+    const ranks_plan *ranks = self;
+    if (tess_runtime_rank(runtime) > 0 && freopen("/dev/null", "w", stdout) == NULL)
+        return tess_os_error("open", "/dev/null");
+    return ranks->run(runtime, ranks->plan, result);
+}
+
+tess_status cli_ranks_run(int n, const char *device,
+                          tess_status (*run)(tess_runtime *runtime, const void *plan, void *result), const void *plan,
+                          void *result, size_t size)
+{
+    const ranks_plan own = {run, plan};
+    char none;
+    TESS_CHECK(device == NULL || strcmp(device, "cpu") == 0, TESS_E_UNSUPPORTED,
+               "-n: several ranks compute on the CPU alone: leave out -n or --device");
+    fflush(stdout);
+    return tess_bench_ranks_run(&(tess_bench_ranks){.n = n, .run = run_one, .plan = &own}, size > 0 ? result : &none,
+                                size);
+}
+
+static void drop_line(TESS_UNUSED void *self, TESS_UNUSED const char *line)
+{
+}
+
+tess_reporter cli_reporter_of(const tess_runtime *runtime)
+{
+    return (tess_reporter){tess_runtime_rank(runtime) == 0 ? cli_print_line : drop_line, NULL};
+}
+
+int cli_threads_of(const tess_runtime *runtime, int asked)
+{
+    const int own = tess_os_cores() / tess_runtime_world(runtime);
+    return asked > 0 ? asked : own > 0 ? own : 1;
 }

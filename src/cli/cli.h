@@ -10,6 +10,7 @@
 #include "base/report/form.h"
 #include "control/supervise/exit.h"
 #include "control/supervise/start_ranks.h"
+#include "tessera/comm.h"
 #include "tessera/memory.h"
 #include "config/config.h"
 #include "engine/model/weights.h"
@@ -108,5 +109,18 @@ extern const cli_command cli_rl_samples;
 extern const cli_command cli_ckpt_ls, cli_ckpt_inspect, cli_ckpt_verify, cli_ckpt_diff, cli_ckpt_merge, cli_ckpt_split,
     cli_ckpt_extract, cli_ckpt_edit, cli_ckpt_prune;
 extern const cli_command cli_doctor_log, cli_doctor_env, cli_doctor_timers, cli_doctor_preflight, cli_doctor;
+
+/* ---- Inference on several ranks of this host. All do the same, and the first one prints. ---- */
+/* Runs `run` on n ranks, which are forked with `plan`, and writes rank 0's `result` (size bytes; 0: none). Only rank 0
+ * has a standard output.
+ * TESS_E_UNSUPPORTED: `device` names another device than the CPU */
+tess_status cli_ranks_run(int n, const char *device,
+                          tess_status (*run)(tess_runtime *runtime, const void *plan, void *result), const void *plan,
+                          void *result, size_t size);
+
+/* Returns the reporter of a rank: rank 0 prints lines, the others drop them. */
+tess_reporter cli_reporter_of(const tess_runtime *runtime);
+/* Returns the threads of a rank; asked 0: its share of the cores. */
+int cli_threads_of(const tess_runtime *runtime, int asked);
 
 #endif

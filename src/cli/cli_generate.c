@@ -8,8 +8,21 @@
 #include "cli/generate_texts.h"
 #include "cli/sampling_flags.h"
 #include "infer/generate.h"
+#include "parallel/tensor/tensor_points.h"
 #include "train/text/model_folder.h"
 #include "train/text/text_ends.h"
+
+/* The values of the command line. Ranks are forked with them. */
+typedef struct generate_plan {
+    const char *path, *prompt, *file; /* the model's folder; a prompt, or a file of prompts */
+    const char *const *stops;
+    tess_model_folder_options folder;
+    tess_add_bos add;
+    cli_sampling how;
+    generate_format format;
+    int64_t n_each, batch;
+    bool stats;
+} generate_plan;
 
 typedef struct generate_session {
     tess_model_folder m;
@@ -18,6 +31,8 @@ typedef struct generate_session {
     int64_t max_new_tokens;
     int64_t n_new, n_done; /* tokens generated so far; texts that are complete */
     double began_s, shown_s;
+    tess_tensor *readers; /* exchanges between ranks that read prompts together; NULL: one process */
+    bool quiet;           /* another rank prints */
 } generate_session;
 
 /* ---- The source of requests: text i draws from random stream i ---- */
@@ -48,7 +63,7 @@ static void show_progress(generate_session *s)
     int64_t n = t->n_prompts * t->n_each;
     char tokens[32];
     double now_s = tess_os_now_s(), took_s = now_s - s->began_s;
-    if (n == 1 || took_s < patience_s || now_s - s->shown_s < pace_s)
+    if (s->quiet || n == 1 || took_s < patience_s || now_s - s->shown_s < pace_s)
         return;
     s->shown_s = now_s;
     cli_status_line("generate: %lld of %lld texts, %s tokens, %.0f tokens/s", (long long)s->n_done, (long long)n,
@@ -104,12 +119,20 @@ static void print_stats(const generate_session *s, const tess_generator *generat
             tess_os_now_s() - s->began_s);
 }
 
-static tess_status generate(generate_session *s, bool asked, const tess_sampling *sampling, int64_t batch, bool stats)
+/* team: ranks that generate the same texts, or NULL */
+static tess_status generate(generate_session *s, tess_team *team, bool asked, const tess_sampling *sampling,
+                            int64_t batch, bool stats)
 {
     int64_t length = 0, n = s->texts.n_prompts * s->texts.n_each;
     TESS_TRY(find_length(s, asked, &length));
-    const tess_generator_options options = {
+    tess_generator_options options = {
         .dtype = s->m.dtype, .max_length = length, .max_sequences = batch < n ? batch : n};
+    if (team != NULL) {
+        TESS_TRY(tess_tensor_create(s->m.mem, team, s->m.compute.stream,
+                                    tess_generator_reader_bytes(s->m.model, &options, tess_team_size(team)),
+                                    &s->readers));
+        options.readers = tess_tensor_points(s->readers);
+    }
     const tess_request_source source = {s, next_request, on_token, on_finished};
     tess_generator *generator;
     TESS_TRY(tess_generator_create(s->m.compute.stream, s->m.model, &s->m.compute.hooks, &options, &generator));
@@ -118,20 +141,64 @@ static tess_status generate(generate_session *s, bool asked, const tess_sampling
     if (status == TESS_OK)
         status = tess_generator_run(generator, sampling, s->m.config.eos_token_id, s->m.config.n_eos, &source);
     cli_status_clear();
-    if (status == TESS_OK && stats)
+    if (status == TESS_OK && stats && !s->quiet)
         print_stats(s, generator);
     tess_generator_destroy(&generator);
     return status;
 }
 
+/* Opens the model, reads the prompts, and generates. */
+static tess_status run_plan(tess_mem *mem, const generate_plan *plan, tess_team *team, const tess_reporter *reporter)
+{
+    generate_session s = {.quiet = team != NULL && tess_team_rank(team) > 0};
+    cli_sampling how = plan->how;
+    tess_encoder *encoder = NULL;
+    tess_prefix bos;
+    tess_status status;
+    s.texts = (generate_texts){.mem = mem, .format = plan->format, .n_each = plan->n_each, .stops = plan->stops};
+    TESS_TRY(tess_model_folder_open(mem, plan->path, &plan->folder, reporter, &s.m));
+    TESS_GOTO(tess_model_begin_of_text(&s.m.config, s.m.tokenizer, plan->add, &bos), opened);
+    if (tess_tokenizer_prefix(s.m.tokenizer).n > 0) /* the tokenizer adds its own prefix to texts */
+        bos.n = 0;
+    s.texts.tokenizer = s.m.tokenizer;
+    bool asked = how.max_new_tokens >= 0;
+    TESS_GOTO(cli_sampling_settle(&how, plan->path, 128, &s.m.config), opened);
+    s.max_new_tokens = how.max_new_tokens;
+    TESS_GOTO(tess_encoder_create(mem, s.m.tokenizer, &encoder), opened);
+    bool special = plan->add != TESS_ADD_BOS_FALSE;
+    status = plan->prompt != NULL
+                 ? generate_texts_add(&s.texts, encoder, &bos, special, plan->prompt, strlen(plan->prompt))
+                 : generate_texts_load(&s.texts, encoder, &bos, special, plan->file);
+    if (status == TESS_OK)
+        status = generate(&s, team, asked, &how.sampling, plan->batch, plan->stats);
+opened:
+    tess_tensor_destroy(&s.readers);
+    generate_texts_free(&s.texts);
+    tess_encoder_destroy(&encoder);
+    tess_model_folder_close(&s.m);
+    return status;
+}
+
+/* ---- Several ranks ---- */
+static tess_status run_rank(tess_runtime *runtime, const void *plan, TESS_UNUSED void *result)
+{
+    generate_plan own = *(const generate_plan *)plan;
+    const tess_reporter reporter = cli_reporter_of(runtime);
+    own.folder.n_threads = cli_threads_of(runtime, own.folder.n_threads);
+    tess_status status = run_plan(tess_runtime_mem(runtime), &own, tess_runtime_team(runtime), &reporter);
+    fflush(stdout);
+    return status;
+}
+
 static int run(tess_mem *mem, int argc, char **argv)
 {
-    generate_session s = {0};
     const char *prompt = NULL, *file = NULL, *device = NULL, *dtype_text = NULL, *add_bos = NULL, *adapter = NULL;
     const char *logprobs = NULL, *jsonl = NULL, *stats = NULL, *stops[CLI_REPEATS + 1] = {NULL};
-    int64_t max_length = 0, threads = 0, batch = 8, n_each = 1;
+    int64_t max_length = 0, threads = 0, batch = 8, n_each = 1, n_ranks = 1;
     cli_sampling how;
-    cli_flag flags[CLI_SAMPLING_FLAGS + 15] = {
+    cli_flag flags[CLI_SAMPLING_FLAGS + 16] = {
+        {"-n", "RANKS", "ranks that each read a part of a prompt, with the same bits (1)", .integer = &n_ranks,
+         .min = 1, .max = 512},
         {"--prompt", "TEXT", "text to continue", .text = &prompt},
         {"--prompts", "FILE",
          "one prompt a line (blank lines are passed over), generated together; of FILE.json or FILE.jsonl each "
@@ -154,47 +221,33 @@ static int run(tess_mem *mem, int argc, char **argv)
         {"--device", "NAME", "where the model computes: cpu, far or cuda (cpu)", .text = &device},
         {"--threads", "N", "default: all cores", .integer = &threads, .min = 1, .max = 1024},
     };
-    cli_sampling_flags(&how, flags + 15);
+    cli_sampling_flags(&how, flags + 16);
     int n = cli_parse(argc, argv, &cli_generate, flags, sizeof(flags) / sizeof(flags[0]));
     if (n != 1 || (prompt == NULL) == (file == NULL))
         return cli_misuse(&cli_generate, n != 1 ? "name one model folder" : "give either --prompt or --prompts");
 
-    tess_dtype dtype;
-    tess_reporter reporter = {cli_print_line, NULL};
-    tess_encoder *encoder = NULL;
+    const tess_reporter reporter = {cli_print_line, NULL};
     tess_status status;
-    tess_prefix bos;
-    tess_add_bos add;
-    s.texts = (generate_texts){.mem = mem,
-                               .format = jsonl != NULL      ? GENERATE_JSONL
-                                         : logprobs != NULL ? GENERATE_TOKEN
-                                                            : GENERATE_TEXT,
-                               .n_each = n_each,
-                               .stops = stops};
+    generate_plan plan = {.path = argv[1],
+                          .prompt = prompt,
+                          .file = file,
+                          .stops = stops,
+                          .how = how,
+                          .format = jsonl != NULL      ? GENERATE_JSONL
+                                    : logprobs != NULL ? GENERATE_TOKEN
+                                                       : GENERATE_TEXT,
+                          .n_each = n_each,
+                          .batch = batch,
+                          .stats = stats != NULL};
     for (int i = 0; stops[i] != NULL; i++)
         if (stops[i][0] == '\0')
             return cli_misuse(&cli_generate, "--stop: an empty text ends nothing");
-    TESS_GOTO(cli_dtype("--dtype", dtype_text, false, &dtype), parsed);
-    TESS_GOTO(cli_add_bos(add_bos, &add), parsed);
-    const tess_model_folder_options folder = {dtype, max_length, (int)threads, device, adapter};
-    TESS_GOTO(tess_model_folder_open(mem, argv[1], &folder, &reporter, &s.m), parsed);
-    TESS_GOTO(tess_model_begin_of_text(&s.m.config, s.m.tokenizer, add, &bos), opened);
-    if (tess_tokenizer_prefix(s.m.tokenizer).n > 0) /* the tokenizer adds its own prefix to texts */
-        bos.n = 0;
-    s.texts.tokenizer = s.m.tokenizer;
-    bool asked = how.max_new_tokens >= 0;
-    TESS_GOTO(cli_sampling_settle(&how, argv[1], 128, &s.m.config), opened);
-    s.max_new_tokens = how.max_new_tokens;
-    TESS_GOTO(tess_encoder_create(mem, s.m.tokenizer, &encoder), opened);
-    bool special = add != TESS_ADD_BOS_FALSE;
-    status = prompt != NULL ? generate_texts_add(&s.texts, encoder, &bos, special, prompt, strlen(prompt))
-                            : generate_texts_load(&s.texts, encoder, &bos, special, file);
-    if (status == TESS_OK)
-        status = generate(&s, asked, &how.sampling, batch, stats != NULL);
-opened:
-    generate_texts_free(&s.texts);
-    tess_encoder_destroy(&encoder);
-    tess_model_folder_close(&s.m);
+    plan.folder = (tess_model_folder_options){
+        .max_length = max_length, .n_threads = (int)threads, .device = device, .adapter = adapter};
+    TESS_GOTO(cli_dtype("--dtype", dtype_text, false, &plan.folder.dtype), parsed);
+    TESS_GOTO(cli_add_bos(add_bos, &plan.add), parsed);
+    status = n_ranks == 1 ? run_plan(mem, &plan, NULL, &reporter)
+                          : cli_ranks_run((int)n_ranks, device, run_rank, &plan, NULL, 0);
 parsed:
     return cli_end(status);
 }

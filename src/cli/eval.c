@@ -34,14 +34,46 @@ static tess_status find_format(const char *name, tess_data_format *format)
     return TESS_FAIL(TESS_E_INVALID, "--format: '%s' is neither auto, text, uint16 nor uint32", name);
 }
 
+/* The values of the command line. Ranks are forked with them. */
+typedef struct eval_plan {
+    const char *path; /* the model's folder */
+    tess_model_folder_options folder;
+    tess_evaluation_options options;
+} eval_plan;
+
+static tess_status evaluate(tess_mem *mem, const eval_plan *plan, tess_evaluation *result)
+{
+    tess_model_folder m = {0};
+    TESS_TRY(tess_model_folder_open(mem, plan->path, &plan->folder, plan->options.reporter, &m));
+    tess_status status = tess_evaluate_file(&m, &plan->options, result);
+    tess_model_folder_close(&m);
+    return status;
+}
+
+static tess_status evaluate_in_rank(tess_runtime *runtime, const void *plan, void *result)
+{
+    eval_plan own = *(const eval_plan *)plan;
+    const tess_reporter reporter = cli_reporter_of(runtime);
+    own.options.team = tess_runtime_team(runtime);
+    own.options.reporter = &reporter;
+    own.folder.n_threads = cli_threads_of(runtime, own.folder.n_threads);
+    if (tess_runtime_rank(runtime) > 0)
+        own.options.progress = NULL;
+    tess_status status = evaluate(tess_runtime_mem(runtime), &own, result);
+    fflush(stdout);
+    return status;
+}
+
 static int run(tess_mem *mem, int argc, char **argv)
 {
     const char *per_token = NULL, *device = NULL, *dtype_text = NULL, *json = NULL, *add_bos = NULL, *adapter = NULL;
     const char *format = NULL;
     tess_reporter reporter = {cli_print_line, NULL};
     tess_evaluation_options options = {.end_token = -1, .progress = show_progress, .reporter = &reporter};
-    int64_t threads = 0, max_length = 0;
+    int64_t threads = 0, max_length = 0, n_ranks = 1;
     const cli_flag flags[] = {
+        {"-n", "RANKS", "ranks that divide the tokens of each batch, a power of two, with the same bits (1)",
+         .integer = &n_ranks, .min = 1, .max = 512},
         {"--data", "FILE", "text, JSON lines or an array with a document in each record, or a shard of ids",
          .text = &options.path},
         {"--format", "NAME", "of a .bin that does not say what it holds: text, uint16 or uint32 (data.format)",
@@ -73,18 +105,16 @@ static int run(tess_mem *mem, int argc, char **argv)
     if (n != 1 || options.path == NULL)
         return cli_misuse(&cli_eval, n != 1 ? "name one model folder" : "--data FILE is missing");
 
-    tess_model_folder m = {0};
     tess_evaluation result;
     tess_dtype dtype;
     tess_status status;
     TESS_GOTO(cli_dtype("--dtype", dtype_text, false, &dtype), parsed);
     TESS_GOTO(cli_add_bos(add_bos, &options.add_bos), parsed);
     TESS_GOTO(find_format(format, &options.format), parsed);
-    const tess_model_folder_options folder = {dtype, max_length, (int)threads, device, adapter};
-    TESS_GOTO(tess_model_folder_open(mem, argv[1], &folder, &reporter, &m), parsed);
     options.per_token = per_token != NULL ? print_token : NULL;
-    status = tess_evaluate_file(&m, &options, &result);
-    tess_model_folder_close(&m);
+    const eval_plan plan = {argv[1], {dtype, max_length, (int)threads, device, adapter}, options};
+    status = n_ranks == 1 ? evaluate(mem, &plan, &result)
+                          : cli_ranks_run((int)n_ranks, device, evaluate_in_rank, &plan, &result, sizeof(result));
     cli_status_clear();
     if (status == TESS_OK && json != NULL) {
         char loss[40], bits[40];

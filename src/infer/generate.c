@@ -35,6 +35,7 @@ static tess_status wake(tess_generator *g)
                                            .points = g->options.points.degree > 1 ? &g->options.points : NULL,
                                            .expert_points =
                                                g->options.expert_points.degree > 1 ? &g->options.expert_points : NULL,
+                                           .readers = g->options.readers.degree > 1 ? &g->options.readers : NULL,
                                            .sequence_parallel = g->options.sequence_parallel};
     TESS_TRY(tess_executor_create(g->stream, g->model, &g->hooks, &options, &g->executor));
     if (tess_model_get_part(g->model)->head)
@@ -128,6 +129,9 @@ static tess_status make(tess_generator *g)
 static tess_status size(tess_generator *g)
 {
     tess_generator_options *o = &g->options;
+    TESS_CHECK(o->readers.degree <= 1 ||
+                   (o->points.degree <= 1 && o->expert_points.degree <= 1 && o->stages.forward == NULL),
+               TESS_E_INVALID, "generation: ranks that read texts together have the whole model");
     TESS_CHECK(o->dtype == TESS_F32 || o->dtype == TESS_BF16, TESS_E_UNSUPPORTED,
                "generation in %s: keys and values in pages are float32 or bfloat16", tess_dtype_name(o->dtype));
     TESS_CHECK(
@@ -137,9 +141,11 @@ static tess_status size(tess_generator *g)
         "generation of %lld sequences at once, %lld tokens each, %lld tokens a pass: choose 1 to 65536 sequences "
         "of at least 2 tokens",
         (long long)o->max_sequences, (long long)o->max_length, (long long)o->pass_tokens);
-    if (o->pass_tokens == 0)
-        o->pass_tokens =
-            o->max_length * o->max_sequences < TESS_PASS_TOKENS ? o->max_length * o->max_sequences : TESS_PASS_TOKENS;
+    if (o->pass_tokens == 0) {
+        const int64_t all = o->max_length * o->max_sequences,
+                      most = TESS_PASS_TOKENS * (o->readers.degree > 1 ? o->readers.degree : 1);
+        o->pass_tokens = all < most ? all : most;
+    }
     if (o->pass_tokens < o->max_sequences)
         o->pass_tokens = o->max_sequences;
     g->table_room = tess_kv_pages_of(o->max_length);
@@ -154,6 +160,12 @@ static tess_status size(tess_generator *g)
                o->cache_bytes, (long long)o->max_length, (long long)g->table_room, page);
     g->stats.n_pages = g->n_pages;
     return TESS_OK;
+}
+
+size_t tess_generator_reader_bytes(const tess_model *model, const tess_generator_options *o, int n)
+{
+    const int64_t most = o->pass_tokens > 0 ? o->pass_tokens : TESS_PASS_TOKENS * n;
+    return tess_executor_reader_bytes(model, &(tess_executor_options){.dtype = o->dtype, .max_tokens = most}, n);
 }
 
 tess_status tess_generator_create(tess_stream *stream, const tess_model *model, const tess_hooks *hooks,

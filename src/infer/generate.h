@@ -38,8 +38,11 @@ typedef struct tess_generator_options {
     tess_points points;               /* ranks that share its layers; degree 0: none */
     tess_expert_points expert_points; /* ranks that divide its experts; degree 0: none */
     bool sequence_parallel;           /* see tess_executor_options */
-    tess_generator_stages stages;     /* ranks with other layers; forward NULL: none */
-    size_t page_bytes;                /* bytes of the largest page of any rank; 0: those of this rank */
+    /* Ranks that have the whole model and the same requests: each computes part of a prompt, and all of the drawn
+     * tokens; degree 0: none. Goes with no others */
+    tess_points readers;
+    tess_generator_stages stages; /* ranks with other layers; forward NULL: none */
+    size_t page_bytes;            /* bytes of the largest page of any rank; 0: those of this rank */
 } tess_generator_options;
 
 typedef enum tess_finish {
@@ -103,6 +106,8 @@ tess_status tess_generator_create(tess_stream *stream, const tess_model *model, 
  * (device/dry_device.h) knows this space. Collective over the ranks that share the model. */
 tess_status tess_generator_rehearse(tess_generator *generator);
 void tess_generator_destroy(tess_generator **generator);
+/* Returns the most bytes that a rank contributes to an exchange of `n` readers. */
+size_t tess_generator_reader_bytes(const tess_model *model, const tess_generator_options *options, int n);
 
 /* Sleep frees keys and values, including kept ones, and activations. Wake allocates them again. Both may be called
  * twice. tess_generator_run wakes the generator. */

@@ -62,7 +62,8 @@ struct tess_generator {
     shared *prompts;     /* (max_sequences) shared prompts */
     text **running;      /* (2 max_sequences) running texts, the oldest first */
     int64_t n_running, n_live, n_asked;
-    void *memory; /* host memory: ids and page tables */
+    bool shares_pass; /* the ranks that read texts together have each a part of the tokens of this pass */
+    void *memory;     /* host memory: ids and page tables */
 
     int32_t *ids, *pos, *targets, *cu_seqlens; /* (pass_tokens) inputs of a pass */
     const int32_t **pages;                     /* (pass_tokens) page table of each sequence of the pass */

@@ -8,14 +8,14 @@
 #include "nn/bad_tensor.h"
 
 /* ---- The forward ---- */
-/* Fills in a text's rows of the pass. The targets of a prompt are its own next tokens. Returns whether there are
- * any. */
-static bool fill_text(tess_generator *g, text *t, int64_t at)
+/* Fills in n of a text's rows, from its next token number `first` on. The targets of a prompt are its own next tokens.
+ * Returns whether there are any. */
+static bool fill_text(tess_generator *g, text *t, int64_t at, int64_t first, int64_t n)
 {
     const sequence *s = t->of == NULL ? tess_sequence_of(t) : NULL;
     bool scores = s != NULL && s->request.want_prompt_logprobs, any = false;
-    for (int64_t i = 0; i < t->take; i++) {
-        int64_t position = t->table.length + i, next = position + 1;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t position = t->table.length + first + i, next = position + 1;
         bool scored = scores && next < s->request.n && next >= s->reported;
         g->ids[at + i] = t->ids[position];
         g->pos[at + i] = (int32_t)position;
@@ -68,28 +68,31 @@ static tess_status check_logits(tess_generator *g, const tess_range *all, const 
 
 static tess_status forward(tess_generator *g, const generate_run *run, int64_t n_tokens, int64_t *n_rows, bool *scores)
 {
-    tess_batch batch = {.n_tokens = n_tokens,
-                        .ids = g->ids,
+    tess_batch batch = {.ids = g->ids,
                         .pos = g->pos,
                         .targets = g->targets,
                         .cu_seqlens = g->cu_seqlens,
                         .cache = tess_kv_pages_cache(g->cache),
                         .pages = g->pages};
+    const int64_t parts = g->shares_pass ? g->options.readers.degree : 1;
     int64_t at = 0;
+    batch.is_shared = g->shares_pass;
+    batch.n_tokens = n_tokens / parts;
     *n_rows = 0;
     *scores = false;
     for (int64_t i = 0; i < g->n_running; i++) {
         text *t = g->running[i];
+        const int64_t own = t->take / parts; /* if the pass is shared, it has one text */
         t->row = -1;
         if (t->take == 0)
             continue;
-        *scores |= fill_text(g, t, at);
+        *scores |= fill_text(g, t, at, g->shares_pass ? g->options.readers.rank * own : 0, own);
         g->pages[batch.n_seqs] = t->table.pages;
         g->cu_seqlens[batch.n_seqs++] = (int32_t)at;
         bool grows = t->take == 1 && t->of == NULL && t->table.length >= tess_sequence_of(t)->request.n;
         g->stats.decoded += grows;
         g->stats.prefilled += grows ? 0 : t->take;
-        at += t->take;
+        at += own;
         want_row(g, t, at - 1, n_rows);
     }
     g->cu_seqlens[batch.n_seqs] = (int32_t)at;

@@ -305,12 +305,44 @@ static bool may_begin(const tess_generator *g, const text *t)
     return tess_kv_pages_free(g->cache) + idle >= tess_kv_pages_of(t->n) + holders;
 }
 
+/* Whether a pass of this text alone is worth the exchange between the ranks that read texts together. They have each as
+ * many tokens; the last token is left to a pass that all of them compute, because each draws from it. */
+enum { LEAST_SHARED = 16 };
+static int64_t shared_tokens(const tess_generator *g, text *t)
+{
+    const int64_t n_ranks = g->options.readers.degree, most = g->options.pass_tokens,
+                  left = t->goal - t->table.length - 1;
+    const int64_t n = (left < most ? left : most) / (n_ranks > 0 ? n_ranks : 1);
+    const bool scores = t->of == NULL && tess_sequence_of(t)->request.want_prompt_logprobs;
+    return n_ranks > 1 && n >= LEAST_SHARED && !scores && !is_waiting(t) ? n * n_ranks : 0;
+}
+
+/* Plans a pass that the readers of texts share, if there is one. */
+static tess_status plan_shared(tess_generator *g, int64_t *n_tokens)
+{
+    int64_t left = g->options.pass_tokens;
+    *n_tokens = 0;
+    for (int64_t i = 0; i < g->n_running && *n_tokens == 0; i++) {
+        text *t = g->running[i];
+        const int64_t n = shared_tokens(g, t);
+        if (n == 0 || (t->table.n_pages == 0 && !may_begin(g, t)))
+            continue;
+        TESS_TRY(take(g, i, n, &left));
+        *n_tokens = t->take;
+    }
+    g->shares_pass = *n_tokens > 0;
+    return TESS_OK;
+}
+
 tess_status tess_generate_plan(tess_generator *g, int64_t *n_tokens)
 {
     int64_t left = g->options.pass_tokens;
     bool held_back = false; /* true: an older text waits for room, so no younger one may start before it */
     for (int64_t i = 0; i < g->n_running; i++)
         g->running[i]->take = 0;
+    TESS_TRY(plan_shared(g, n_tokens));
+    if (*n_tokens > 0)
+        return TESS_OK;
     for (int pieces = 0; pieces < 2; pieces++) /* first texts that grow by one token, then pieces of texts to be read */
         for (int64_t i = 0; i < g->n_running && left > 0; i++) {
             text *t = g->running[i];

@@ -64,6 +64,8 @@ static tess_status check_options(const tess_model *model, const tess_executor_op
     TESS_CHECK(n_leaves <= 1 || ((n_leaves & (n_leaves - 1)) == 0 && n_leaves % o->context.points.degree == 0),
                TESS_E_INVALID, "executor: %d leaves of a sum over tokens on %d ranks; choose a power of two for each",
                n_leaves, o->context.points.degree);
+    TESS_CHECK(o->readers == NULL || o->readers->degree == 1 || (!o->train && degree == 1 && n_leaves <= 1),
+               TESS_E_INVALID, "executor: ranks that read texts together have the whole model, and do not train");
     TESS_CHECK(n_leaves <= 1 || o->n_tables == 0, TESS_E_UNSUPPORTED,
                "executor: leaves of sums over tokens do not go with tied weights in a pipeline");
     return TESS_OK;
@@ -183,6 +185,8 @@ tess_status tess_executor_create(tess_stream *stream, const tess_model *model, c
     e->options.points = &e->points;
     e->expert_points = options->expert_points != NULL ? *options->expert_points : (tess_expert_points){.degree = 1};
     e->options.expert_points = &e->expert_points;
+    e->readers = options->readers != NULL ? *options->readers : (tess_points){.degree = 1};
+    e->options.readers = &e->readers;
     if (options->context.n_leaves == 0)
         e->options.context = (tess_context){.points.degree = 1, .n_leaves = 1};
     TESS_TRY(alloc_memory(e));
@@ -272,6 +276,11 @@ static tess_status check_sequences(const tess_executor *e, const tess_batch *bat
                        "batch: token %d is at position %d after %d; cached sequences run on", t, batch->pos[t],
                        batch->pos[t - 1]);
     }
+    TESS_CHECK(
+        !batch->is_shared || (batch->cache != NULL && batch->n_seqs == 1 &&
+                              batch->n_tokens * e->readers.degree <= e->options.max_tokens),
+        TESS_E_INVALID, "batch: %d ranks read %lld tokens each of %lld texts; the executor was made for one, of %lld",
+        e->readers.degree, (long long)batch->n_tokens, (long long)batch->n_seqs, (long long)e->options.max_tokens);
     if (batch->cache != NULL)
         TESS_CHECK(batch->cache->dtype == e->options.dtype, TESS_E_INVALID, "batch: the cache is %s, the executor %s",
                    tess_dtype_name(batch->cache->dtype), tess_dtype_name(e->options.dtype));

@@ -68,7 +68,8 @@ struct tess_executor {
     tess_points points;               /* exchanges between ranks; empty if the degree is 1 */
     tess_expert_points expert_points; /* the same for ranks that divide the experts */
     tess_split_work split;
-    void *context_work; /* members of tess_layer_call */
+    tess_points readers;            /* the same for ranks that read texts together */
+    void *context_work, *read_rows; /* members of tess_layer_call */
     float *leaf_room, *leaf_tables;
     tess_low_rank_work low_rank;
     void *rounded, *fusing; /* work space for members of tess_layer_call */

@@ -468,6 +468,24 @@ static void plan_context(tess_executor *e, cursor *at)
                  sizeof(float));
 }
 
+/* Elements of a row of the widest layer's keys. */
+static size_t cached_row(const tess_model *model)
+{
+    size_t most = 0;
+    for (int unit = 0; unit < model->n_units; unit++) {
+        const tess_attention_params *p = tess_block_find(&model->blocks[unit], &tess_attention_part);
+        if (p != NULL)
+            most = larger(most, (size_t)tess_cached_row(p));
+    }
+    return most;
+}
+
+size_t tess_executor_reader_bytes(const tess_model *model, const tess_executor_options *options, int n_readers)
+{
+    const size_t tokens = (size_t)options->max_tokens / (size_t)n_readers;
+    return tokens * cached_row(model) * tess_dtype_size(options->dtype);
+}
+
 size_t tess_executor_context_bytes(const tess_model *model, const tess_executor_options *options)
 {
     size_t most = 0;
@@ -516,6 +534,8 @@ static void plan_common(tess_executor *e, cursor *at)
     if (e->options.fp8 || e->options.decode != NULL)
         plan_rounded(e, at, &room);
     plan_context(e, at);
+    if (e->options.readers != NULL && e->options.readers->degree > 1)
+        e->read_rows = elements(e, at, 2 * cached_row(e->model));
     for (int i = 0; i < TESS_N_INPUTS; i++)
         e->inputs[i] = take(at, (size_t)T, sizeof(int32_t));
 }

@@ -206,6 +206,9 @@ typedef struct tess_batch {
      * run steps of several batches read it: tess_executor_train takes the loss as an argument, and evaluation has
      * none. */
     const tess_token_loss *loss;
+    /* The batch is this rank's part of a text that ranks read together (tess_executor_options.readers). It has a cache.
+     * Each rank has as many tokens, in the order of ranks. All tokens are written to each rank's cache. */
+    bool is_shared;
 } tess_batch;
 
 /* ---- Running ---- */
@@ -266,6 +269,9 @@ typedef struct tess_executor_options {
      * rank's. ids, pos, targets and results are those of this rank's leaves; sequences are those of all ranks' tokens,
      * in their order. If tied weights train, it does not go with n_tables. */
     tess_context context;
+    /* Exchanges between ranks that have the same model and cache, and read texts together (tess_batch.is_shared), or
+     * NULL. Without training. Create copies it */
+    const tess_points *readers;
     /* true: each rank that shares the model has some rows of the stream; false: all rows */
     bool sequence_parallel;
     bool split_backward; /* keep the tensors that the weight part of a backward needs */
@@ -324,8 +330,9 @@ int64_t tess_executor_stream_room(const tess_model *model, const tess_executor_o
 /* The most bytes that one rank contributes to one exchange. The number is the same for all ranks that share the
  * model. */
 size_t tess_executor_exchange_bytes(const tess_model *model, const tess_executor_options *options);
-/* The same for the ranks that divide a batch's tokens (options->context). */
+/* The same for the ranks that divide a batch's tokens (options->context), and for those that read texts together. */
 size_t tess_executor_context_bytes(const tess_model *model, const tess_executor_options *options);
+size_t tess_executor_reader_bytes(const tess_model *model, const tess_executor_options *options, int n_readers);
 
 /* Runs forward and backward of one micro-batch and passes the gradients of `loss` to the hooks.
  *

@@ -107,6 +107,25 @@ expect "experts in every layout with cp" 0 "the same bits: " "$tessera" verify r
 expect "experts without tokens" 0 "4 divide experts (ep)" "$tessera" verify run.yaml --steps 2 $settings $mixtral $leaves=4 \
     -n 4 $cp=2 $ep=4 training.seq_len=2 training.local_batch_size=1
 
+# ---- Evaluation and generation: ranks divide batches and prompts
+head -n 40 text.txt >few.txt
+head -n 4 text.txt | sed 's|$| and the ship sailed on, and on, and on|' >prompts.txt
+for model in qwen3 mixtral; do
+    "$tessera" eval $model/model --data few.txt --seq-len 61 --per-token --threads 1 >want 2>log || fail "eval: $(cat log)"
+    "$tessera" generate $model/model --prompts prompts.txt --jsonl --temperature 0 --max-new-tokens 4 --threads 1 >texts 2>log ||
+        fail "generate: $(cat log)"
+    for n in 2 4; do
+        "$tessera" eval $model/model --data few.txt --seq-len 61 --per-token --threads 1 -n $n >got 2>log
+        cmp -s want got && [ -s got ] && pass "$model: $n ranks evaluate" || fail "eval -n $n: $(diff want got | head -n 2) $(tail -n 1 log)"
+    done
+    for n in 2 3; do
+        "$tessera" generate $model/model --prompts prompts.txt --jsonl --temperature 0 --max-new-tokens 4 --threads 1 -n $n >got 2>log
+        cmp -s texts got && [ -s got ] && pass "$model: $n ranks generate" || fail "generate -n $n: $(diff texts got | head -n 2) $(tail -n 1 log)"
+    done
+done
+expect "ranks that evaluate are a power of two" 2 "3 ranks: the tokens of a batch are divided among a power of two" \
+    "$tessera" eval qwen3/model --data few.txt --seq-len 61 -n 3
+
 # ---- The leaves are part of the run
 go() { "$tessera" train run.yaml job.dump_folder="$@"; }
 rm -rf out

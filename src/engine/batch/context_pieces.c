@@ -90,6 +90,17 @@ tess_status tess_pieces_take(tess_pieces *p, size_t set, tess_batch *batch)
     return TESS_OK;
 }
 
+void tess_context_sort(const tess_context *context, int64_t n_tokens, const float *by_leaf, float *by_token)
+{
+    const int64_t piece = fill_up(context, n_tokens) / context->n_leaves;
+    for (int leaf = 0; leaf < context->n_leaves; leaf++) {
+        const int64_t begin = tess_context_piece(context, leaf) * piece, left = n_tokens - begin;
+        const int64_t n = left < piece ? left : piece;
+        if (n > 0)
+            memcpy(by_token + begin, by_leaf + leaf * piece, (size_t)n * sizeof(*by_token));
+    }
+}
+
 int64_t tess_pieces_token(const tess_pieces *p, size_t set, int64_t row)
 {
     const tess_context *context = &p->context;

@@ -39,4 +39,8 @@ tess_status tess_pieces_take(tess_pieces *pieces, size_t set, tess_batch *batch)
 int64_t tess_pieces_token(const tess_pieces *pieces, size_t set, int64_t row);
 void tess_pieces_free(tess_pieces *pieces);
 
+/* Sorts the values of a micro-batch of n_tokens by token. `by_leaf` has those of all ranks, one after the other; values
+ * of tokens that fill up leaves are dropped. */
+void tess_context_sort(const tess_context *context, int64_t n_tokens, const float *by_leaf, float *by_token);
+
 #endif

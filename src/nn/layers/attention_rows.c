@@ -21,9 +21,28 @@ static tess_status append_rows(const tess_layer_call *c, const void *k, const vo
     return TESS_OK;
 }
 
+/* Copies keys and values of the tokens that all readers of a text have. */
+static tess_status append_of_all(const tess_layer_call *c, const void *k, const void *v, int64_t stride)
+{
+    const tess_points *readers = c->readers;
+    const int64_t n = readers->degree, all = n * c->T, width = tess_cached_row(c->own);
+    const tess_cut rows = {all, c->T}, columns = {width, 0};
+    void *const gathered[] = {c->read_rows, tess_at(c, c->read_rows, all * width)};
+    const void *const own[] = {k, v};
+    static const char *const names[] = {"keys", "values"};
+    for (int i = 0; i < 2; i++)
+        TESS_TRY(tess_meet_over(readers, names[i], tess_dtype_size(c->dtype),
+                                (tess_matrix_box){rows, columns, own[i], stride},
+                                (tess_matrix_box){{all, 0}, columns, gathered[i], width}));
+    return append_rows(c, gathered[0], gathered[1], width, c->batch->pages[0], 0,
+                       c->batch->pos[0] - readers->rank * c->T, all);
+}
+
 tess_status tess_cache_append(const tess_layer_call *c, const void *k, const void *v, int64_t stride)
 {
     const tess_batch *batch = c->batch;
+    if (batch->is_shared)
+        return append_of_all(c, k, v, stride);
     for (int64_t i = 0; batch->cache != NULL && i < batch->n_seqs; i++) {
         int64_t begin = batch->cu_seqlens[i], length = batch->cu_seqlens[i + 1] - begin;
         TESS_TRY(append_rows(c, k, v, stride, batch->pages[i], begin, batch->pos[begin], length));

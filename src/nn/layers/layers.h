@@ -72,8 +72,10 @@ struct tess_layer_call {
     const tess_expert_points *expert_points; /* exchanges between ranks that divide the experts; degree 1: none */
     const tess_context *context;             /* how ranks divide the tokens of the batch */
     int n_leaves; /* leaves of a sum over the call's tokens, which are T / n_leaves each; 1: the sum is one chain */
-    void *context_work; /* work space of context_attention.c */
-    float *leaf_room;   /* sums of leaves (token_sum.c); NULL: there is one leaf */
+    void *context_work;         /* work space of context_attention.c */
+    const tess_points *readers; /* exchanges between ranks that read texts together; degree 1: none */
+    void *read_rows;            /* keys, then values, of the tokens that all of them read (attention_rows.c) */
+    float *leaf_room;           /* sums of leaves (token_sum.c); NULL: there is one leaf */
     /* (leaves of this rank - 1, rows of the table, columns) gradients of a tied table by leaf, from the head's backward
      * to the embedding's; the first leaf's is the table's gradient. NULL: one leaf, or no such table */
     float *leaf_tables;

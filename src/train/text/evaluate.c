@@ -2,9 +2,12 @@
 
 #include <stdio.h>
 
+#include "engine/batch/context_pieces.h"
 #include "engine/batches.h"
 #include "engine/loss.h"
 #include "nn/bad_tensor.h"
+#include "parallel/tensor/tensor_points.h"
+#include "tessera/comm.h"
 #include "train/text/chat_setup.h"
 #include "train/text/text_ends.h"
 
@@ -13,21 +16,38 @@ typedef struct evaluation_run {
     tess_loader *loader;
     tess_executor *executor;
     float *entropies; /* device memory; NULL: the caller does not want them */
-    float *room;      /* host memory for log-probabilities and entropies */
+    float *room;      /* (4, tokens of all ranks) host memory for log-probabilities and entropies */
     tess_loss_meter meter;
+    tess_tensor *ranks; /* exchanges between ranks that divide tokens; NULL: one rank */
+    tess_pieces pieces;
     const tess_evaluation_options *options;
     int64_t position;
     bool warned; /* a loss that is not finite was reported */
 } evaluation_run;
 
-static tess_status report_tokens(evaluation_run *run, const tess_micro_batch *data)
+/* Brings a value of each token from the device, of all ranks' tokens. room: (2, tokens of all ranks) */
+static tess_status bring_values(const evaluation_run *run, const tess_micro_batch *data, int64_t own,
+                                const float *values, float *room, const void **seen)
+{
+    const tess_context *context = &run->pieces.context;
+    const int64_t all = own * context->points.degree;
+    TESS_TRY(tess_view(run->meter.stream, values, (size_t)own * sizeof(float), room, seen));
+    if (run->ranks == NULL)
+        return TESS_OK;
+    TESS_TRY(tess_all_gather(run->options->team, *seen, room + all, (size_t)own, TESS_F32, NULL));
+    tess_context_sort(context, data->n_tokens, room + all, room);
+    *seen = room;
+    return TESS_OK;
+}
+
+/* own: this rank's tokens */
+static tess_status report_tokens(evaluation_run *run, const tess_micro_batch *data, int64_t own)
 {
     const tess_evaluation_options *o = run->options;
-    tess_stream *stream = run->meter.stream;
     const void *logprobs, *entropies;
-    size_t bytes = (size_t)data->n_tokens * sizeof(float);
-    TESS_TRY(tess_view(stream, run->meter.logprobs, bytes, run->room, &logprobs));
-    TESS_TRY(tess_view(stream, run->entropies, bytes, run->room + data->n_tokens, &entropies));
+    const int64_t all = own * run->pieces.context.points.degree;
+    TESS_TRY(bring_values(run, data, own, run->meter.logprobs, run->room, &logprobs));
+    TESS_TRY(bring_values(run, data, own, run->entropies, run->room + 2 * all, &entropies));
     for (int64_t i = 0; i < data->n_tokens; i++)
         if (data->targets[i] >= 0)
             TESS_TRY(o->per_token(o->context, ++run->position, data->targets[i], ((const float *)logprobs)[i],
@@ -54,6 +74,8 @@ static tess_status check_logprobs(evaluation_run *run, const tess_batch *batch)
     TESS_TRY(tess_stream_kernels(stream)->find_not_finite(
         stream,
         &(tess_find_not_finite_args){.x = run->meter.logprobs, .dtype = TESS_F32, .n = batch->n_tokens, .first = &at}));
+    if (run->ranks != NULL) /* all compute again if one does */
+        TESS_TRY(tess_all_reduce(run->options->team, &at, &at, 1, TESS_I64, TESS_MAX, NULL));
     if (at < 0)
         return TESS_OK;
     char text[sizeof(((tess_bad_tensor *)NULL)->text) + 160];
@@ -75,12 +97,13 @@ static tess_status run_batch(evaluation_run *run, const tess_micro_batch *data, 
 {
     const tess_evaluation_options *o = run->options;
     tess_batch batch = tess_batch_of(data);
+    TESS_TRY(tess_pieces_take(&run->pieces, 0, &batch));
     TESS_TRY(tess_executor_logprobs(run->executor, &batch, 1, run->meter.logprobs, run->entropies));
     TESS_TRY(check_logprobs(run, &batch));
-    TESS_TRY(tess_loss_add(&run->meter, sum, run->meter.logprobs, data->targets, data->n_tokens));
-    sum->n_bytes += (int64_t)data->n_bytes;
+    TESS_TRY(tess_loss_add(&run->meter, sum, run->meter.logprobs, batch.targets, batch.n_tokens));
+    sum->n_bytes += run->pieces.context.points.rank == 0 ? (int64_t)data->n_bytes : 0;
     if (o->per_token != NULL)
-        TESS_TRY(report_tokens(run, data));
+        TESS_TRY(report_tokens(run, data, batch.n_tokens));
     if (o->progress != NULL)
         o->progress(o->context, sum->n_tokens);
     return TESS_OK;
@@ -94,11 +117,37 @@ static tess_status run_all(evaluation_run *run, tess_loss_sum *sum)
         bool end = false;
         TESS_TRY(tess_loader_next(run->loader, 0, &data, &end));
         if (end)
-            return tess_loss_end(&run->meter, sum);
+            break;
         TESS_TRY(run_batch(run, &data, sum));
     }
+    TESS_TRY(tess_loss_end(&run->meter, sum));
+    return run->ranks != NULL ? tess_loss_all_reduce(run->options->team, sum, 0) : TESS_OK;
 }
 
+/* Opens the exchanges between the ranks of the team, and sets the options of the executor that follow. */
+static tess_status open_ranks(evaluation_run *run, tess_executor_options *options)
+{
+    const tess_evaluation_options *o = run->options;
+    const tess_model_folder *m = run->m;
+    const int n = o->team != NULL ? tess_team_size(o->team) : 1;
+    tess_context *context = &options->context;
+    *context = (tess_context){.points.degree = n, .n_leaves = n > 1 ? 2 * n : 1, .folded = true};
+    run->pieces = (tess_pieces){.context = *context, .mem = m->mem};
+    if (n == 1)
+        return TESS_OK;
+    TESS_CHECK((n & (n - 1)) == 0, TESS_E_INVALID, "%d ranks: the tokens of a batch are divided among a power of two",
+               n);
+    context->by_heads = n <= m->config.n_kv_heads;
+    options->max_tokens = tess_context_tokens(context, options->max_tokens);
+    TESS_TRY(tess_tensor_create(m->mem, o->team, m->compute.stream, tess_executor_context_bytes(m->model, options),
+                                &run->ranks));
+    context->points = tess_tensor_points(run->ranks);
+    run->pieces.context = *context;
+    run->pieces.max_tokens = options->max_tokens;
+    return TESS_OK;
+}
+
+/* n: this rank's tokens */
 static tess_status alloc_results(evaluation_run *run, size_t n)
 {
     const tess_compute *c = &run->m->compute;
@@ -107,8 +156,8 @@ static tess_status alloc_results(evaluation_run *run, size_t n)
         return TESS_OK;
     TESS_TRY(
         tess_device_alloc(c->device, TESS_POOL_ACTIVATIONS, n * sizeof(float), "entropies", (void **)&run->entropies));
-    return tess_mem_alloc_array(run->m->mem, TESS_POOL_ACTIVATIONS, n, 2 * sizeof(float), "values of tokens",
-                                (void **)&run->room);
+    return tess_mem_alloc_array(run->m->mem, TESS_POOL_ACTIVATIONS, n * (size_t)run->pieces.context.points.degree,
+                                4 * sizeof(float), "values of tokens", (void **)&run->room);
 }
 
 tess_status tess_evaluate_file(tess_model_folder *m, const tess_evaluation_options *o, tess_evaluation *result)
@@ -145,14 +194,17 @@ tess_status tess_evaluate_file(tess_model_folder *m, const tess_evaluation_optio
     TESS_GOTO(tess_chat_setup_train(m->mem, &chat, o->reporter), opened);
     data.chat = &chat.how;
     TESS_GOTO(tess_loader_create(m->mem, m->tokenizer, &data, &run.loader), opened);
+    TESS_GOTO(open_ranks(&run, &options), opened);
     TESS_GOTO(tess_executor_create(m->compute.stream, m->model, &m->compute.hooks, &options, &run.executor), opened);
-    TESS_GOTO(alloc_results(&run, (size_t)(rows * seq_len)), opened);
+    TESS_GOTO(alloc_results(&run, (size_t)options.max_tokens), opened);
     status = run_all(&run, &sum);
 opened:
     tess_mem_free(m->mem, run.room);
     tess_device_free(m->compute.device, run.entropies);
     tess_loss_meter_destroy(&run.meter);
     tess_executor_destroy(&run.executor);
+    tess_tensor_destroy(&run.ranks);
+    tess_pieces_free(&run.pieces);
     tess_loader_destroy(&run.loader);
     tess_chat_setup_close(&chat);
     TESS_TRY_CTX(status, "evaluate %s", o->path);

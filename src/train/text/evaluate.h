@@ -1,9 +1,10 @@
-/* Evaluates a model folder on a text file, in one process. */
+/* Evaluates a model folder on a text file, in one process or on ranks that divide the tokens of each batch. */
 #ifndef TESS_TRAIN_TEXT_EVALUATE_H
 #define TESS_TRAIN_TEXT_EVALUATE_H
 
 #include "config/config.h"
 #include "data/loader/loader.h"
+#include "tessera/comm.h"
 #include "train/text/model_folder.h"
 
 typedef tess_status (*tess_eval_token_fn)(void *context, int64_t position, int32_t token, float logprob, float entropy);
@@ -24,6 +25,9 @@ typedef struct tess_evaluation_options {
     void (*progress)(void *context, int64_t n_tokens);
     void *context;
     const tess_reporter *reporter; /* receives warnings; NULL: they are dropped */
+    /* Ranks that all evaluate the same file: a power of two of them divide the tokens of each batch, with the same
+     * bits. Each has the whole model and calls `per_token`. NULL: one process */
+    tess_team *team;
 } tess_evaluation_options;
 
 /* The loss on a text file, computed as in validation. */
@@ -31,6 +35,7 @@ typedef struct tess_evaluation {
     double loss, perplexity, bits_per_byte;
     int64_t n_tokens, n_bytes;
 } tess_evaluation;
+/* Collective over the team. */
 tess_status tess_evaluate_file(tess_model_folder *opened, const tess_evaluation_options *options,
                                tess_evaluation *result);
 
