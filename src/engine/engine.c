@@ -203,7 +203,8 @@ static tess_status open_context(tess_engine *e, tess_executor_options *options)
         TESS_TRY(tess_tensor_create(e->mem, e->context_team, e->compute.stream, most, &e->context));
         options->context.points = tess_engine_context_points(e);
     }
-    e->pieces = (tess_pieces){.context = options->context, .mem = e->mem, .max_tokens = options->max_tokens};
+    e->pieces = (tess_pieces){
+        .context = options->context, .team = e->context_team, .mem = e->mem, .max_tokens = options->max_tokens};
     return TESS_OK;
 }
 

@@ -5,10 +5,17 @@
 #include "rl/rl_micro.h"
 #include "tessera/comm.h"
 
-/* The number of micro-batches whose sums this rank counts. Ranks that have the same ones have the same sums. */
+static bool needs_whole(const rl *r)
+{
+    return rl_has_pairs(r->config) || tess_policy_needs_whole(&r->policy);
+}
+
+/* The number of micro-batches whose sums this rank counts. Ranks that have the same ones have the same sums. Ranks that
+ * divide their tokens have those of their own tokens, unless the loss needs all of them. */
 static int64_t n_counted(const rl *r)
 {
-    return tess_engine_counts(r->engine) ? r->micro->n_own : 0;
+    const bool counts = tess_engine_counts(r->engine) && (!needs_whole(r) || r->engine->at.place[TESS_AXIS_CP] == 0);
+    return counts ? r->micro->n_own : 0;
 }
 
 /* ---- Pairs ---- */
@@ -91,7 +98,8 @@ static tess_status grade(void *self, int64_t begin, int64_t n, const float *logp
 {
     rl_micro_batch *b = self;
     const rl_rows *rows = &b->r->rows;
-    if (begin == 0) { /* a step may run again */
+    if (b->first_begin < 0 || begin == b->first_begin) { /* a step may run again */
+        b->first_begin = begin;
         memset(&b->sums, 0, sizeof(b->sums));
         b->n_checked = b->n_differ = 0;
         b->first_differs = INT64_MAX;
@@ -201,7 +209,7 @@ tess_token_loss rl_loss_of(rl_micro_batch *b)
     const bool pairs = rl_has_pairs(b->r->config);
     return (tess_token_loss){.self = b,
                              .inv_temperature = rl_inv_temperature(b->r->config),
-                             .whole = pairs || tess_policy_needs_whole(&b->r->policy),
+                             .whole = needs_whole(b->r),
                              .grade = pairs ? grade_pairs : grade,
                              .grade_values = rl_shares_trunk(b->r->config) ? rl_grade_values : NULL};
 }

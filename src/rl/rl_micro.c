@@ -117,6 +117,7 @@ static tess_status make_micro_batch(rl *r, rl_micro_batches *m, int64_t index, r
         }
     TESS_TRY(alloc_micro_batch(m, b, n_seqs, n_rows));
     b->r = r;
+    b->first_begin = -1;
     for (int64_t i = 0; i < m->n_seqs; i++)
         if (m->bin[i] == index)
             add_sequence(b, rows, m->first + i, m->scale[i]);

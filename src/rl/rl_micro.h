@@ -21,6 +21,7 @@ typedef struct rl_micro_batch {
     tess_dpo_sums pair_sums;
     tess_token_loss value_loss;
     tess_value_sums value_sums;
+    int64_t first_begin; /* the row at which the loss begins a pass; -1: it was not called yet */
     int64_t n_checked, n_differ,
         first_differs; /* rows drawn by the present weights; first: the first row that differs, or INT64_MAX */
 } rl_micro_batch;

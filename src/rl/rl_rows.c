@@ -89,41 +89,52 @@ typedef struct rl_scoring {
     int64_t n_seen; /* micro-batches so far */
 } rl_scoring;
 
-static tess_status score_by_policy(rl *r, const tess_batch *batch, rl_scoring *s, bool *mine)
+/* Ranks that divide the tokens of a micro-batch score their own ones. */
+static tess_status score_by_policy(rl *r, const tess_batch *batch, const int64_t *place, rl_scoring *s)
 {
     tess_engine *e = r->engine;
     const tess_head_task task = {.inv_temperature = rl_inv_temperature(r->config), .logprob = e->meter.logprobs};
-    *mine = tess_engine_counts(e);
-    TESS_TRY(tess_engine_evaluate(e, e->executor, batch, &task));
-    return *mine ? tess_fetch(e->compute.stream, s->logprob, e->meter.logprobs, (size_t)batch->n_tokens * sizeof(float))
-                 : TESS_OK;
+    const tess_context *context = &e->pieces.context;
+    tess_batch own = *batch;
+    own.loss = NULL;
+    TESS_TRY(tess_pieces_take(&e->pieces, 0, &own));
+    TESS_TRY(tess_engine_evaluate(e, e->executor, &own, &task));
+    if (!tess_engine_counts(e))
+        return TESS_OK;
+    TESS_TRY(tess_fetch(e->compute.stream, s->logprob, e->meter.logprobs, (size_t)own.n_tokens * sizeof(float)));
+    for (int64_t row = 0; row < own.n_tokens; row++) {
+        const int64_t token = tess_context_token(context, batch->n_tokens, row);
+        if (token < batch->n_tokens)
+            s->into[place[token]] = s->logprob[row];
+    }
+    return TESS_OK;
 }
 
 /* Every rank has the whole reference: ranks that have the same micro-batches take turns. */
-static tess_status score_by_reference(rl *r, const tess_batch *batch, rl_scoring *s, bool *mine)
+static tess_status score_by_reference(rl *r, const tess_batch *batch, const int64_t *place, rl_scoring *s)
 {
     const tess_coordinates *at = &r->engine->at;
-    *mine = s->n_seen++ % at->n_parts == at->part && batch->n_tokens > 0;
-    return *mine ? tess_reference_logprobs(r->reference, batch, rl_inv_temperature(r->config), s->logprob, NULL)
-                 : TESS_OK;
+    if (s->n_seen++ % at->n_parts != at->part || batch->n_tokens == 0)
+        return TESS_OK;
+    TESS_TRY(tess_reference_logprobs(r->reference, batch, rl_inv_temperature(r->config), s->logprob, NULL));
+    for (int64_t t = 0; t < batch->n_tokens; t++)
+        s->into[place[t]] = s->logprob[t];
+    return TESS_OK;
 }
 
 static tess_status score(rl *r, const tess_batch *batch, const int64_t *place, void *self)
 {
     rl_scoring *s = self;
-    bool mine;
-    TESS_TRY((s->of_reference ? score_by_reference : score_by_policy)(r, batch, s, &mine));
-    for (int64_t t = 0; mine && t < batch->n_tokens; t++)
-        s->into[place[t]] = s->logprob[t];
-    return TESS_OK;
+    return (s->of_reference ? score_by_reference : score_by_policy)(r, batch, place, s);
 }
 
 /* Computes log-probabilities of all rows, by the reference or the present weights. */
 static tess_status score_all(rl *r, bool of_reference, float *into)
 {
     rl_scoring s = {.into = into, .of_reference = of_reference};
-    const int64_t most = r->config->training.local_batch_size * r->config->training.seq_len;
-    TESS_TRY(TESS_NEW(r->mem, most + 1, "rows of a rollout", &s.logprob));
+    const int64_t own = r->engine->pieces.max_tokens,
+                  all = r->config->training.local_batch_size * r->config->training.seq_len;
+    TESS_TRY(TESS_NEW(r->mem, (own > all ? own : all) + 1, "rows of a rollout", &s.logprob));
     memset(into, 0, (size_t)r->rows.n_rows * sizeof(*into)); /* rows of other ranks are added */
     tess_status status = rl_micro_plan(r, 0, r->rows.n_seqs, &r->micro);
     if (status == TESS_OK)

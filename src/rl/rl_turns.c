@@ -62,6 +62,8 @@ static tess_status tolerate(rl *r, tess_status status)
 /* Returns the team of the ranks that differ from this one only on an axis that divides the model, or NULL. */
 static tess_team *team_of(const rl *r, int axis)
 {
+    if (axis == TESS_AXIS_CP) /* the mesh joins it with the shards */
+        return r->engine->context_team;
     return tess_axis_kind_of(axis) == TESS_AXIS_OF_MODEL ? tess_mesh_team(r->engine->mesh, tess_axis_name(axis)) : NULL;
 }
 

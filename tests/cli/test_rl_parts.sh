@@ -53,6 +53,27 @@ parts "interleaved stages" heads 2 "${heads[@]}" $pp=2 parallelism.pipeline_para
 journals "interleaved stages" heads
 parts "stages of a V x 2 ranks" heads 4 "${heads[@]}" $pp=2 $tp=2 parallelism.pipeline_parallel_schedule=zbv
 
+# Ranks that divide the tokens of samples. A loss that grades rows by themselves, with log-probabilities computed again
+# and a reference; then losses that need all rows of a sample, an adapter, and experts.
+cp=parallelism.context_parallel_degree
+divided=(training.context_leaves=4 training.steps=2 validation.enable=false)
+rl divided -n 1 "${divided[@]}" rl.kl_beta=0.05 rl.correction=tis rl.updates=2 || fail "one rank: $(tail -n 1 divided.out)"
+parts "divided samples" divided 2 "${divided[@]}" rl.kl_beta=0.05 rl.correction=tis rl.updates=2 $cp=2
+journals "divided samples" divided
+memory run less
+parts "divided samples, 2 stages x 2, gather" divided 4 "${divided[@]}" rl.kl_beta=0.05 rl.correction=tis rl.updates=2 \
+    $cp=2 $pp=2 parallelism.context_parallel_method=gather
+divided+=(training.steps=1)
+rl gspo -n 1 "${divided[@]}" rl.algorithm=gspo || fail "one rank: $(tail -n 1 gspo.out)"
+parts "divided samples, whose loss needs all rows" gspo 4 "${divided[@]}" rl.algorithm=gspo $cp=2
+adapter=("${divided[@]}" lora.rank=3 rl.kl_beta=0.05)
+for n in 1 4; do
+    rl adapter$n -n $n "${adapter[@]}" $([ $n = 1 ] || echo $cp=2) || fail "an adapter, $n ranks: $(tail -n 1 adapter$n.out)"
+done
+cmp adapter1/adapter/adapter_model.safetensors adapter4/adapter/adapter_model.safetensors &&
+    diff <(numbers adapter1) <(numbers adapter4) >difference && grep -q 'logprob_diff 0 (0 of [1-9]' adapter4.out &&
+    pass "divided samples, an adapter" || fail "divided samples, an adapter: $(head -n 3 difference | cut -c1-300)"
+
 # A mixture of experts, whose routing while it draws is that of training. Ranks have copies of all experts, parts of
 # each, or, while they train, some of them.
 cat >experts.json <<JSON

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/mem/make_room.h"
+#include "engine/batch/context_loss.h"
 #include "engine/loss_scale.h"
 
 tess_context tess_context_of(const tess_config *c)
@@ -39,16 +40,40 @@ int64_t tess_context_length_unit(const tess_context *context, int64_t rows)
     return unit;
 }
 
+int64_t tess_context_token(const tess_context *context, int64_t n_tokens, int64_t row)
+{
+    const int own = context->n_leaves / context->points.degree;
+    const int64_t piece = fill_up(context, n_tokens) / context->n_leaves;
+    return tess_context_piece(context, context->points.rank * own + (int)(row / piece)) * piece + row % piece;
+}
+
 /* Returns the arrays of a set: three of a number for each own token, then the sequences' bounds. */
 static tess_status find_set(tess_pieces *p, size_t set, int32_t **numbers)
 {
     const int64_t whole = p->max_tokens * p->context.points.degree;
     for (; p->n_sets <= set; p->n_sets++) {
         TESS_TRY(tess_mem_make_room(p->mem, TESS_POOL_MISC, p->n_sets, sizeof(*p->sets), "pieces", &p->room, &p->sets));
+        p->sets[p->n_sets] = (tess_piece_set){0};
         TESS_TRY(tess_mem_alloc_array(p->mem, TESS_POOL_MISC, (size_t)(3 * p->max_tokens + whole + 1), sizeof(int32_t),
                                       "pieces", (void **)&p->sets[p->n_sets].numbers));
     }
     *numbers = p->sets[set].numbers;
+    return TESS_OK;
+}
+
+/* Wraps a loss that counts the rows of the whole micro-batch. */
+static tess_status take_loss(tess_pieces *p, size_t set, int64_t n_tokens, tess_batch *batch)
+{
+    tess_context_loss **loss = &p->sets[set].loss;
+    const size_t most = (size_t)(p->max_tokens * p->context.points.degree);
+    if (batch->loss == NULL || tess_loss_is_text(batch->loss))
+        return TESS_OK;
+    if (*loss == NULL) {
+        TESS_TRY(TESS_NEW(p->mem, 1, "loss of pieces", loss));
+        TESS_TRY(TESS_PART(*loss, 5 * most, "loss of pieces", &(*loss)->room));
+    }
+    tess_context_loss_open(p, batch->loss, n_tokens, *loss);
+    batch->loss = &(*loss)->outer;
     return TESS_OK;
 }
 
@@ -72,8 +97,6 @@ tess_status tess_pieces_take(tess_pieces *p, size_t set, tess_batch *batch)
     const int64_t n = batch->n_tokens, own = tess_context_tokens(&p->context, n), rest = fill_up(&p->context, n) - n;
     if (p->context.n_leaves <= 1)
         return TESS_OK;
-    TESS_CHECK(batch->loss == NULL || tess_loss_is_text(batch->loss), TESS_E_UNSUPPORTED,
-               "training.context_leaves: a loss of its own counts the rows of a whole micro-batch: set it to 1");
     TESS_CHECK(own <= p->max_tokens, TESS_E_INVALID, "a micro-batch of %lld tokens; a rank has room for %lld of them",
                (long long)n, (long long)p->max_tokens);
     TESS_TRY(find_set(p, set, &numbers));
@@ -87,7 +110,7 @@ tess_status tess_pieces_take(tess_pieces *p, size_t set, tess_batch *batch)
     batch->pos = take_pieces(p, batch->pos, n, 0, pos);
     batch->targets = take_pieces(p, batch->targets, n, -1, targets);
     batch->cu_seqlens = bounds;
-    return TESS_OK;
+    return take_loss(p, set, n, batch);
 }
 
 void tess_context_sort(const tess_context *context, int64_t n_tokens, const float *by_leaf, float *by_token)
@@ -106,14 +129,14 @@ int64_t tess_pieces_token(const tess_pieces *p, size_t set, int64_t row)
     const tess_context *context = &p->context;
     if (context->n_leaves <= 1 || set >= p->n_sets)
         return row;
-    const int own = context->n_leaves / context->points.degree;
-    const int64_t piece = p->sets[set].n_tokens / own;
-    return tess_context_piece(context, context->points.rank * own + (int)(row / piece)) * piece + row % piece;
+    return tess_context_token(context, p->sets[set].n_tokens * context->points.degree, row);
 }
 
 void tess_pieces_free(tess_pieces *p)
 {
-    for (size_t i = 0; i < p->n_sets; i++)
+    for (size_t i = 0; i < p->n_sets; i++) {
         tess_mem_free(p->mem, p->sets[i].numbers);
+        tess_mem_drop(&p->sets[i].loss);
+    }
     tess_mem_free(p->mem, p->sets);
 }

@@ -9,15 +9,18 @@
 #include "base/mem/scoped.h"
 #include "config/config.h"
 #include "nn/model.h"
+#include "tessera/comm.h"
 
 /* This rank's part of a batch. */
 typedef struct tess_piece_set {
     int32_t *numbers;
-    int64_t n_tokens; /* number of its tokens */
+    int64_t n_tokens;               /* number of its tokens */
+    struct tess_context_loss *loss; /* engine/batch/context_loss.h; NULL: no batch had a loss of its own yet */
 } tess_piece_set;
 
 typedef struct tess_pieces {
     tess_context context; /* n_leaves 1: batches are not cut */
+    tess_team *team;      /* the ranks that divide the tokens; borrowed; NULL: one */
     tess_mem *mem;
     int64_t max_tokens;   /* the most tokens of this rank */
     tess_piece_set *sets; /* (n_sets) batches that are valid at once */
@@ -31,9 +34,11 @@ int64_t tess_context_tokens(const tess_context *context, int64_t n_tokens);
 /* Returns the step between lengths of `rows` rows with which no tokens fill up leaves. */
 int64_t tess_context_length_unit(const tess_context *context, int64_t rows);
 
-/* Replaces the batch by this rank's part. Its arrays are valid until a batch is taken with the same number `set`. The
- * sequences are still those of the whole batch.
- * TESS_E_UNSUPPORTED: its loss counts the rows of a whole micro-batch */
+/* Returns which token of a micro-batch of n_tokens this rank's row is; n_tokens or more: one that fills up a leaf. */
+int64_t tess_context_token(const tess_context *context, int64_t n_tokens, int64_t row);
+
+/* Replaces the batch by this rank's part. Its arrays, and its loss, are valid until a batch is taken with the same
+ * number `set`. The sequences are still those of the whole batch. */
 tess_status tess_pieces_take(tess_pieces *pieces, size_t set, tess_batch *batch);
 /* Returns the place in the whole micro-batch of row `row` of the batch that was taken last with this number. */
 int64_t tess_pieces_token(const tess_pieces *pieces, size_t set, int64_t row);

@@ -1,0 +1,24 @@
+/* The loss of a micro-batch whose tokens are in the order of leaves, on this rank or divided among ranks (tess_context
+ * in nn/points.h). The loss itself counts rows in the order of the micro-batch.
+ *
+ * A loss that grades rows by themselves grades this rank's ones, with their numbers in the micro-batch. A loss that
+ * needs all rows grades them on every rank, once ranks have gathered their numbers: each computes the same. */
+#ifndef TESS_ENGINE_BATCH_CONTEXT_LOSS_H
+#define TESS_ENGINE_BATCH_CONTEXT_LOSS_H
+
+#include "engine/batch/context_pieces.h"
+#include "nn/token_loss.h"
+
+typedef struct tess_context_loss {
+    const tess_pieces *pieces;
+    const tess_token_loss *inner;
+    tess_token_loss outer;
+    int64_t n_tokens; /* number of tokens of the micro-batch */
+    float *room;      /* (5, tokens of all ranks with those that fill up leaves) */
+} tess_context_loss;
+
+/* Sets loss->outer for a micro-batch of n_tokens. `room` (5, the most tokens of all ranks) and `inner` are borrowed. */
+void tess_context_loss_open(const tess_pieces *pieces, const tess_token_loss *inner, int64_t n_tokens,
+                            tess_context_loss *loss);
+
+#endif
