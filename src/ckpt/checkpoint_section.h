@@ -35,6 +35,16 @@ typedef enum tess_on_save_error { TESS_SAVE_ERROR_WARN, TESS_SAVE_ERROR_STOP } t
     OPTION(FLOAT, checkpoint, emergency_grace_s, CALLS, "120", 0, 1e6,                                                 \
            "seconds to finish the step and save after SIGTERM, SIGINT or SIGUSR1, until the ranks are killed; 0: "     \
            "never")                                                                                                    \
+    OPTION(PATHS, checkpoint, copies, NOTHING,                                                                         \
+           "folders on other disks or hosts that get a copy of each checkpoint; a run starts from the newest good "    \
+           "one of all places")                                                                                        \
+    OPTION(PATHS, checkpoint, copy_command, NOTHING,                                                                   \
+           "words of a program that stores and returns copies elsewhere (docs/recovery.md); empty: none")              \
+    OPTION(BOOL, checkpoint, copy_check, NOTHING, "true",                                                              \
+           "get each copy back from copy_command and compare its checksums")                                           \
+    OPTION(FLOAT, checkpoint, copy_wait_s, NOTHING, "120", 0.1, 1e6,                                                   \
+           "seconds that a start waits for a place of copies that does not answer, that one copy may show no "         \
+           "progress, and that copies have after the end of a run")                                                    \
     OPTION(INT, checkpoint, load_step, BITS, "-1", -1, 1e12,                                                           \
            "resume from this step, and set newer checkpoints aside; -1: the newest")                                   \
     /* tess_on_damage */                                                                                               \

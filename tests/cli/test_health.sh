@@ -120,4 +120,18 @@ if mkdir -p small && mount -t tmpfs -o size=8m tmpfs small 2>/dev/null; then
 else
     echo "SKIPPED: no right to mount a small disk here"
 fi
+# Another limit is taken over while the job runs; another learning rate is not.
+{ cat config.yaml; printf 'health:\n  disk_bytes: 0\njob:\n  reload: true\n'; } >changing.yaml
+"$tessera" train changing.yaml "${words[@]:3}" -n 2 job.dump_folder=changed training.steps=1000000 >changed.log 2>&1 &
+launcher=$!
+await $launcher has_lines changed/metrics.jsonl 3
+sed -i 's/disk_bytes: 0/disk_bytes: 900000TiB/' changing.yaml
+await $launcher has_text changed/alerts.jsonl '"state":"degraded"' && pass "a limit changes while the job runs" ||
+    fail "a limit changes while the job runs: $(tail -n 3 changed.log)"
+sed -i 's/lr: 3e-3/lr: 1e-3/' changing.yaml
+await $launcher has_text changed.log 'nothing is changed: optimizer.lr .0.003 -> 0.001. decides more' &&
+    pass "what decides the weights does not" || fail "what decides the weights does not: $(tail -n 3 changed.log)"
+kill -TERM $launcher
+wait $launcher
+
 finish

@@ -65,6 +65,17 @@ also "the run does not go back for it" "it is unknown whether step 12 is whole"
 also "and what to do is told" "start again, or move its folder away"
 
 restore
+expect "a run makes copies in another place" 0 "step 13 was copied to copies in " train training.steps=13 checkpoint.copies=copies
+rm -r out
+expect "from which a run goes on that lost its folder" 0 "resumed from step 13" train training.steps=14 \
+    checkpoint.copies=copies
+also "with what is good there" "step 13 was brought from copies: every byte is as it was saved"
+flip $dir/step-00000014/rank-00001.data 100
+expect "or whose newest checkpoint is damaged" 0 "resumed from step 14" train training.steps=15 checkpoint.copies=copies
+expect "none of which is used when it starts anew" 0 "in copies were set aside" train training.steps=1 \
+    lr_scheduler.warmup_steps=1 checkpoint.resume=false checkpoint.copies=copies
+
+restore
 mv $dir/step-00000012 $dir/step-00000012.old # as left by a save that was killed between two renames
 expect "what stood aside for another is found" 0 "resumed from step 12" train training.steps=13
 

@@ -133,6 +133,7 @@ tess_status tess_folder_lock_take(const tess_config *config, const tess_reporter
     *folder = (tess_folder_lock){.fd = -1};
     if (known && e.rank > 0 && e.starter != TESS_STARTER_NONE && e.starter != TESS_STARTER_TESSERA)
         return TESS_OK;
+    folder->is_first = true;
     folder->made = !tess_os_is_dir(dir);
     TESS_TRY(tess_os_make_dirs(dir));
     TESS_TRY(tess_os_join(path, sizeof(path), dir, LOCK_NAME));

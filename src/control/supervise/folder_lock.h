@@ -8,6 +8,8 @@
 typedef struct tess_folder_lock {
     int fd;    /* descriptor of the locked file; -1: not locked */
     bool made; /* the folder did not exist before */
+    bool
+        is_first; /* this process looks after the folder, alone or as the first of those that were started one by one */
 } tess_folder_lock;
 
 /* Creates the folder and locks it for this job. The lock holds until it is released, or until this process and all

@@ -57,12 +57,14 @@ static bool admits(const void *self, int n_ranks)
 }
 
 /* Sends an alert, without waiting for the alert's program. */
-static void alert(const supervision *s, const tess_failure *failure)
+static void alert(supervision *s, const tess_failure *failure)
 {
     static const char *const states[] = {
         [TESS_ACTION_STOP] = "stopped", [TESS_ACTION_RESPAWN] = "replaced", [TESS_ACTION_RESTART] = "restarted"};
     char text[1600];
     snprintf(text, sizeof(text), "%.800s; %s", failure->text, s->next.what);
+    if (tess_run_alerts_open(s->config, &s->alerts) != TESS_OK) /* job.reload may have changed it */
+        tess_error_clear();
     tess_alert_send_aside(&s->alerts.channel,
                           &(tess_alert){.event = "recovery", .state = states[s->next.action], .text = text});
 }

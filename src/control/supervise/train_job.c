@@ -11,6 +11,8 @@
 #include "control/supervise/folder_lock.h"
 #include "control/supervise/kept.h"
 #include "control/supervise/persist_handover.h"
+#include "control/supervise/reload.h"
+#include "control/supervise/run_copies.h"
 #include "control/supervise/run_health.h"
 #include "control/supervise/stderr_lines.h"
 #include "control/supervise/stop_signals.h"
@@ -39,6 +41,25 @@ static tess_status copy_config(tess_mem *mem, const char *path)
     snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
     setenv(tess_variable_name(TESS_VAR_CONFIG), name, 1);
     return TESS_OK;
+}
+
+/* Replaces the text of that copy. A rank that reads it meanwhile fails, and is started again. */
+static tess_status update_config_copy(const char *path)
+{
+    TESS_AUTO(tess_mem_destroy) tess_mem *mem = NULL;
+    TESS_AUTO(tess_os_close) int fd = -1;
+    char *text;
+    size_t size;
+    const char *copy = tess_variable_value(TESS_VAR_CONFIG);
+    TESS_TRY(tess_mem_create(&mem));
+    TESS_TRY(tess_os_read(mem, path, CONFIG_LIMIT, &text, &size));
+    tess_status status = copy != NULL ? tess_os_open(copy, &fd) : TESS_FAIL(TESS_E_NOT_FOUND, "there is no copy");
+    if (status == TESS_OK)
+        status = tess_os_resize_zeroed(fd, size, copy);
+    if (status == TESS_OK)
+        status = tess_os_write_at(fd, 0, text, size, copy);
+    tess_mem_free(mem, text);
+    return status;
 }
 
 /* Takes the global batch from the checkpoint that was just saved. */
@@ -92,13 +113,32 @@ typedef struct train_helpers {
     bool keeps_steps;          /* memory holds the newest step if the ranks are killed */
     tess_async_service *saves; /* writer of checkpoints; NULL: none */
     tess_run_health health;
+    tess_ranks ranks;
+    tess_run_copies copies;
+    tess_reload reload;
+    tess_reporter reporter;
 } train_helpers;
+
+/* Starts what was made of the configuration again, and shows ranks that start later the file as it is now. */
+static void begin_again(train_helpers *helpers)
+{
+    tess_run_health_stop(&helpers->health);
+    tess_run_health_start(helpers->config, &helpers->ranks, &helpers->reporter, &helpers->health);
+    tess_run_copies_kill(&helpers->copies);
+    tess_run_copies_start(helpers->config, &helpers->reporter, &helpers->copies);
+    if (update_config_copy(helpers->reload.path) != TESS_OK)
+        tess_report_line(&helpers->reporter, "job.reload: ranks that start later have the old values: %s",
+                         tess_error_message());
+    tess_error_clear();
+}
 
 static void look_after_helpers(void *self)
 {
     train_helpers *helpers = self;
     tess_async_service_look(helpers->saves);
     tess_run_health_look(&helpers->health);
+    if (tess_reload_look(&helpers->reload))
+        begin_again(helpers);
 }
 
 /* Appends what is kept of the run. A checkpoint that is still being written counts. */
@@ -117,11 +157,16 @@ static int run_locked(const tess_train_job *job, tess_config *config, tess_confi
     tess_ranks ranks = job->ranks;
     if (job->counts_ranks && (config->recovery.enable || config->checkpoint.memory_copies))
         ranks.joins = false; /* recovery needs a process that is the parent of the rank */
+    helpers->ranks = ranks;
+    if (!ranks.joins && !ranks.is_warden)
+        tess_reload_begin(&helpers->reload, job->config, job->kind->defaults, job->overrides, job->n_overrides, config,
+                          &options->reporter);
     tess_run_health_start(config, &ranks, &options->reporter, &helpers->health);
     int code = ranks.joins       ? tess_train_rank(job->kind, config, &job->view)
                : ranks.is_warden ? tess_ranks_start_self(&ranks, job->command, options)
                                  : supervise(config, checked, &ranks, job->command, options);
     tess_run_health_stop(&helpers->health);
+    tess_reload_end(&helpers->reload);
     return code;
 }
 
@@ -133,7 +178,20 @@ static tess_status check(const tess_train_job *job, tess_config *config, tess_co
         TESS_TRY(tess_config_check(checked, job->ranks.n));
     if (job->kind->check != NULL)
         TESS_TRY(job->kind->check(checked));
+    TESS_TRY(tess_run_copies_check(checked));
     config->recovery.hot &= checked->recovery.hot; /* a task may have state that a replacement would lack */
+    return TESS_OK;
+}
+
+/* Brings the newest good checkpoint home, and starts to make copies. */
+static tess_status begin_copies(const tess_train_job *job, tess_config *config, tess_config *checked,
+                                const tess_reporter *reporter, tess_run_copies *copies)
+{
+    bool brought;
+    TESS_TRY(tess_run_copies_bring(config, reporter, &brought));
+    if (brought && !job->ranks.is_warden)
+        TESS_TRY(take_batch(config, job->ranks.n, checked));
+    tess_run_copies_start(config, reporter, copies);
     return TESS_OK;
 }
 
@@ -143,6 +201,7 @@ static int run_parent(const tess_train_job *job, tess_config *config, tess_launc
     tess_config checked;
     tess_status status = check(job, config, &checked);
     train_helpers helpers = {.config = config,
+                             .reporter = options->reporter,
                              .keeps_steps = config->checkpoint.memory_copies && !job->ranks.is_warden};
     options->look = look_after_helpers;
     options->kept = describe_kept;
@@ -152,10 +211,14 @@ static int run_parent(const tess_train_job *job, tess_config *config, tess_launc
         status = tess_ranks_start_saves(&helpers.saves);
     if (status == TESS_OK)
         status = tess_folder_lock_take(config, &options->reporter, &folder);
+    const bool locked = status == TESS_OK;
+    if (locked && folder.is_first)
+        status = begin_copies(job, config, &checked, &options->reporter, &helpers.copies);
     int code = status == TESS_OK ? run_locked(job, config, &checked, options, &helpers)
                                  : tess_exit_report(&options->reporter, status);
     tess_async_service_stop(&helpers.saves);
-    if (status == TESS_OK)
+    tess_run_copies_stop(&helpers.copies);
+    if (locked)
         tess_folder_lock_release(config, &folder);
     tess_config_free(&checked);
     return code;
