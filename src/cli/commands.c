@@ -29,7 +29,9 @@ static const cli_entry entries[] = {
     {NULL, &cli_trace},
     {NULL, &cli_doctor},
     {NULL, &cli_verify},
+    {NULL, &cli_debug},
     {"measure", &cli_info},
+    {NULL, &cli_run_report},
     {NULL, &cli_bench},
 };
 

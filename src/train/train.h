@@ -16,6 +16,7 @@ typedef struct tess_step_report {
     tess_load_report load;
     bool skipped;     /* the step did not update the weights */
     int64_t n_tokens; /* target tokens that the run has trained on so far */
+    int n_ranks;      /* ranks of the job */
     /* averages since the last log line; mfu is relative to the measured peak of these cores, 0..1 */
     double tps, tflops, mfu;
     double eta_s;                       /* seconds until the last step, at the present speed */

@@ -240,6 +240,7 @@ static void fill_report(const tess_trainer *t, const tess_engine_report *done, t
                                  .load = done->load,
                                  .skipped = done->skipped,
                                  .n_tokens = t->engine->n_tokens,
+                                 .n_ranks = tess_runtime_world(t->runtime),
                                  .times = done->times};
 }
 

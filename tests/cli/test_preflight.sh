@@ -31,6 +31,10 @@ expect "eight ranks" 0 "8 ranks met" preflight -n 8 --only start,all-reduce,barr
 preflight -n 8 --json=eight.json run.yaml >/dev/null
 awk -F'[:,]' '/"seconds"/ { found = $2 > 0 } END { exit !found }' eight.json &&
     pass "eight ranks: $(grep -o '"seconds".*' eight.json)" || fail "eight ranks: no time is told"
+preflight -n 2 run.yaml job.dump_folder=out --checklist >list
+[ "$(grep -cE '^ *[0-9]+  (pass|FAIL|later|you) ' list)" = 23 ] && grep -q 'FAIL .*several copies .*checkpoint.copies' list &&
+    pass "the checklist: $(tail -n 1 list)" || fail "the checklist: $(cat list)"
+expect "a port that answers" 4 "Connection refused" preflight --only tcp --tcp localhost:1
 expect "every check is listed" 0 "clock-offset" preflight --list
 expect "help tells the exit codes" 0 "4: a check has failed" preflight --help
 expect "a check misspelt" 2 "did you mean 'memory'" preflight --only memmory

@@ -14,6 +14,12 @@ drill() {
 }
 
 drill "a job that ends well" "rank=0 step=99 kind=crash" 0 "finished: all ranks ended in good order"
+expect "what a run cost" 0 "units at 3600" "$tessera" report out --cost --price 3600
+"$tessera" report out --cost --price 3600 --steps 24 --json >cost.json
+awk -F'[:,]' '/"rank_hours"/ { h[++n] = $2 } /"total"/ { total = $2 } /"cost"/ && $2 ~ /[0-9]/ { left = $2 }
+    END { exit !(n == 2 && total > 0 && total / h[1] > 3599 && total / h[1] < 3601 && left > 0) }' cost.json &&
+    pass "the hours of four ranks at their price" || fail "the hours of four ranks at their price: $(cat cost.json)"
+expect "without a price there is no cost" 2 "metrics.price_per_rank_hour" "$tessera" report out --cost
 drill "a killed rank" "rank=2 step=5 kind=sigkill" 3 "rank_lost: rank 2 was killed by signal 9 (SIGKILL)"
 expect "the launcher's own word is told" 3 "the launcher said: rank 2 was killed" "$tessera" trace out/trace
 expect "JSON has a version" 3 '"version": 1' "$tessera" trace out --json
@@ -34,6 +40,11 @@ wait $launcher
 expect "a swapped pair" 3 "order: rank 1" "$tessera" trace out
 expect "a timeline and dumps are written beside" 3 "order: rank 1" \
     "$tessera" trace out --perfetto timeline.json --flight-recorder dumps
+expect "a flame graph" 3 "order: rank 1" "$tessera" trace out --flame flame.svg
+expect "its picture has the ranks" 0 "<title>rank 3: " cat flame.svg
+"$tessera" trace out --flame folded >/dev/null
+awk '!/^all;rank [0-3];[a-z:0-9-]+;.* [0-9]+$/ { bad = $0 } { n++ } END { exit !(n > 12 && bad == "") }' folded &&
+    pass "and folded stacks" || fail "folded stacks: $(head -n 3 folded)"
 expect "the timeline is one" 0 "traceEvents" head -c 1000 timeline.json
 expect "the dumps give the same verdict" 3 "rank 1" "$tessera" trace dumps
 
@@ -56,6 +67,8 @@ await $launcher has_lines live/metrics.jsonl 3
 traced() { "$tessera" trace "$launcher" 2>&1 | grep -q -- "$1"; }
 if await $launcher traced healthy; then pass "a healthy job"; else fail "a healthy job: $(tail -n 3 log)"; fi
 victim=$(rank "$launcher" 3)
+expect "a breakpoint on a rank" 0 "-p $victim -ex" "$tessera" debug "$launcher" --rank 3 --at tess_engine_step --dry-run
+expect "which rank must be said" 2 "which of the 4 ranks" "$tessera" debug "$launcher" --dry-run
 kill -STOP "$victim"
 await $launcher traced rank_stopped
 expect "a stopped rank of a live job" 3 "rank_stopped: rank " "$tessera" trace "$launcher"

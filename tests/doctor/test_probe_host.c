@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/os/os.h"
+#include "base/os/sockets.h"
 #include "doctor/probe/probe_impl.h"
 
 typedef struct file {
@@ -45,6 +46,13 @@ static const file healthy[] = {
     {CPU "cpu1/cpufreq/scaling_cur_freq", "800000\n"},
     {CPU "cpu0/thermal_throttle/core_throttle_count", "0\n"},
     {CPU "cpufreq/boost", "1\n"},
+    {"/proc/sys/net/core/rmem_max", "134217728\n"},
+    {"/proc/sys/net/core/wmem_max", "134217728\n"},
+    {"/proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t134217728\n"},
+    {"/proc/sys/net/ipv4/tcp_wmem", "4096\t16384\t134217728\n"},
+    {"/proc/net/route", "Iface\tDestination\tGateway\nib0\t0000000A\t0\neth0\t00000000\t0100000A\n"},
+    {"/sys/class/net/eth0/operstate", "up\n"},
+    {"/sys/class/net/eth0/speed", "25000\n"},
 };
 
 static void put(const char *root, const file *f)
@@ -96,6 +104,13 @@ static const tess_probe_finding *find(const tess_probe_findings *findings, const
     test_fail(__FILE__, __LINE__, "there is no finding '%s'", name);
 }
 
+/* Whether a check of a healthy host says anything but that all is well. The host has no InfiniBand, no port to try. */
+static bool complains(const tess_probe_finding *f)
+{
+    bool may_lack = strcmp(f->name, "infiniband") == 0 || strcmp(f->name, "tcp") == 0;
+    return f->outcome != TESS_PROBE_OK && !(may_lack && f->outcome == TESS_PROBE_ABSENT);
+}
+
 /* The named finding has this outcome and text; no other check complains. */
 static void expect_found(const probe_host *host, const char *name, tess_probe_outcome outcome, const char *text)
 {
@@ -105,7 +120,7 @@ static void expect_found(const probe_host *host, const char *name, tess_probe_ou
     EXPECT_CONTAINS(finding->text, text);
     EXPECT_INT(finding->outcome, outcome);
     for (int i = 0; i < findings.n; i++)
-        if (&findings.at[i] != finding && findings.at[i].outcome != TESS_PROBE_OK)
+        if (&findings.at[i] != finding && complains(&findings.at[i]))
             test_fail(__FILE__, __LINE__, "with a fault of %s, %s says: %s", name, findings.at[i].name,
                       findings.at[i].text);
 }
@@ -115,9 +130,9 @@ static void healthy_host_has_no_complaint(void)
     tess_probe_findings findings = {0};
     probe_host host = make_host(make_root());
     probe_host_look(&host, &findings);
-    EXPECT(findings.n >= 29);
+    EXPECT(findings.n >= 34);
     for (int i = 0; i < findings.n; i++)
-        if (findings.at[i].outcome != TESS_PROBE_OK)
+        if (complains(&findings.at[i]))
             test_fail(__FILE__, __LINE__, "%s: %s", findings.at[i].name, findings.at[i].text);
 }
 
@@ -276,6 +291,39 @@ static void faults_of_cores_and_clocks_are_found(void)
     FAULT("time-sync", TESS_PROBE_OK, "no matter", host.clock_synced = false);
 }
 
+static void faults_of_networks_are_found(void)
+{
+    char target[64];
+    int fd = -1;
+    uint16_t port;
+    const char *root = make_root();
+    put(root, &(file){"/proc/sys/net/core/rmem_max", "212992"});
+    FAULT("socket-buffers", TESS_PROBE_OK, "no matter", host.plan.n_hosts = 1);
+    FAULT("socket-buffers", TESS_PROBE_WARN, "rmem_max 208 KiB, wmem_max 128 MiB", host.plan.n_hosts = 2);
+    put(root, &(file){"/proc/sys/net/core/rmem_max", "134217728"});
+    put(root, &(file){"/proc/sys/net/ipv4/tcp_wmem", "4096 16384 4194304"});
+    FAULT("tcp-buffers", TESS_PROBE_WARN, "tcp_wmem up to 4.00 MiB", host.plan.n_hosts = 2);
+    put(root, &(file){"/proc/sys/net/ipv4/tcp_wmem", "4096 16384 134217728"});
+    put(root, &(file){"/sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n"});
+    put(root, &(file){"/sys/class/infiniband/mlx5_0/ports/1/rate", "200 Gb/sec (4X HDR)\n"});
+    FAULT("infiniband", TESS_PROBE_OK, "1 port active, 200 Gb/sec", host.plan.n_hosts = 2);
+    put(root, &(file){"/sys/class/infiniband/mlx5_1/ports/1/state", "1: DOWN\n"});
+    put(root, &(file){"/sys/class/infiniband/mlx5_1/ports/1/phys_state", "3: Disabled\n"});
+    FAULT("infiniband", TESS_PROBE_WARN, "mlx5_1 port 1 is '1: DOWN', its link '3: Disabled'", host.plan.n_hosts = 2);
+    put(root, &(file){"/sys/class/infiniband/mlx5_1/ports/1/state", "4: ACTIVE\n"});
+    put(root, &(file){"/sys/class/net/eth0/speed", "1000\n"});
+    FAULT("interface", TESS_PROBE_WARN, "eth0, 1 Gbit/s", host.plan.n_hosts = 2);
+    put(root, &(file){"/sys/class/net/eth0/operstate", "down\n"});
+    FAULT("interface", TESS_PROBE_FAIL, "eth0 is down", host.plan.n_hosts = 2);
+    put(root, &(file){"/sys/class/net/eth0/operstate", "up\n"});
+    EXPECT_OK(tess_os_listen("127.0.0.1", 0, 0, &fd, &port));
+    snprintf(target, sizeof(target), "127.0.0.1:%d", port);
+    FAULT("tcp", TESS_PROBE_OK, " answers in ", host.plan.tcp = target);
+    tess_os_close(&fd);
+    FAULT("tcp", TESS_PROBE_FAIL, "Connection refused", host.plan.tcp = target);
+    FAULT("tcp", TESS_PROBE_FAIL, "'localhost' is not HOST:PORT", host.plan.tcp = "localhost");
+}
+
 /* Asking the system: real folders, real limits. */
 static void folders_are_tried_for_real(void)
 {
@@ -326,6 +374,7 @@ static const test_case cases[] = {
     CASE(faults_of_limits_are_found),
     CASE(faults_of_disks_and_memory_are_found),
     CASE(faults_of_cores_and_clocks_are_found),
+    CASE(faults_of_networks_are_found),
     CASE(folders_are_tried_for_real),
     CASE(only_the_wanted_checks_are_done),
     CASE(text_of_others_cannot_steer_a_terminal),

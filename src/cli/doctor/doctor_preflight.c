@@ -7,11 +7,14 @@
 #include "base/os/os.h"
 #include "cli/cli.h"
 #include "job/environment.h"
+#include "control/checklist/checklist.h"
 #include "control/supervise/preflight.h"
 
 typedef struct screen {
     tess_mem *mem;
-    const char *json; /* NULL: not given; "": write to standard output */
+    const char *json;      /* NULL: not given; "": write to standard output */
+    const char *checklist; /* NULL: not given */
+    const tess_preflight *preflight;
     double begin_s;
 } screen;
 
@@ -40,11 +43,27 @@ static tess_status write_json(const screen *s, const tess_probe_report *report)
     return fclose(file) == 0 && written ? TESS_OK : tess_os_error("write", s->json);
 }
 
+/* Prints the checklist in place of the report. */
+static int show_checklist(const screen *s, const tess_probe_report *report, int columns)
+{
+    tess_checklist_item items[TESS_CHECKLIST_ITEMS];
+    tess_buffer text = {.mem = s->mem};
+    const tess_preflight_config *config = &s->preflight->config;
+    tess_checklist_fill(config->loaded == TESS_OK && config->path != NULL ? &config->config : NULL, report, items);
+    cli_status_clear();
+    tess_status status = cli_print_text(tess_checklist_print(items, s->json != NULL ? 0 : columns, &text), &text);
+    if (status != TESS_OK)
+        return cli_end(status);
+    return tess_checklist_failed(items) > 0 ? TESS_PREFLIGHT_NOT_READY : TESS_EXIT_OK;
+}
+
 static int show(void *self, const tess_probe_report *report)
 {
     struct winsize window;
     const screen *s = self;
     bool terminal = ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col >= 60;
+    if (s->checklist != NULL)
+        return show_checklist(s, report, terminal ? window.ws_col : 120);
     tess_probe_report shown = *report;
     shown.seconds = tess_os_now_s() - s->begin_s;
     cli_status_clear();
@@ -71,6 +90,7 @@ static int run(tess_mem *mem, int argc, char **argv)
 {
     screen s = {.mem = mem};
     tess_preflight p = {.doing = show_doing, .show = show, .self = &s};
+    s.preflight = &p;
     tess_ranks ranks = {0};
     tess_own_command command;
     const char *n_ranks = NULL, *list = NULL;
@@ -78,9 +98,11 @@ static int run(tess_mem *mem, int argc, char **argv)
     const cli_flag flags[] = {
         {"-n", "RANKS", "processes on this machine that work together (1)", .text = &n_ranks},
         {"--only", "NAME,...", "these checks alone", .text = &p.only},
+        {"--tcp", "HOST:PORT,...", "ports that must answer from here", .text = &p.plan.tcp},
+        {"--checklist", NULL, "a verdict on each of 23 items, also of a run that has begun", .text = &s.checklist},
         {"--list", NULL, "name all checks, what they look at and their thresholds", .text = &list},
         {"--json", "[=FILE]", "the report as JSON to FILE, else to standard output", .text = &s.json}};
-    int n = cli_parse(argc, argv, &cli_doctor_preflight, flags, 4);
+    int n = cli_parse(argc, argv, &cli_doctor_preflight, flags, 6);
     if (list != NULL)
         return list_checks();
     const char *tmp = tess_variable_value(TESS_VAR_TMPDIR);

@@ -4,6 +4,7 @@
 
 #include "base/os/os.h"
 #include "cli/cli.h"
+#include "doctor/flame/flame.h"
 #include "doctor/flight_recorder/flight_recorder.h"
 #include "doctor/job/job_report.h"
 #include "doctor/log/python_ask.h"
@@ -13,7 +14,7 @@
 enum { TRACE_CULPRIT = 3, TRACE_TIE = 4, DEFAULT_LAST = 20 };
 
 typedef struct trace_options {
-    const char *perfetto, *flight_recorder;
+    const char *perfetto, *flame, *flight_recorder;
     tess_form_style style;
     int64_t last, rank; /* 0 and -1: not given */
 } trace_options;
@@ -52,6 +53,8 @@ static tess_status report_on(tess_mem *mem, const tess_history *history, const t
     tess_buffer out = {.mem = mem};
     if (options->perfetto != NULL)
         TESS_TRY(tess_perfetto_write(history, options->perfetto));
+    if (options->flame != NULL)
+        TESS_TRY(tess_flame_write(history, options->flame));
     if (options->flight_recorder != NULL)
         TESS_TRY(write_dumps(history, options->flight_recorder));
     TESS_TRY(tess_report_make(history, tess_history_patience(history), &report));
@@ -76,6 +79,7 @@ static int run(tess_mem *mem, int argc, char **argv)
          .min = 1, .max = 1 << 24},
         {"--rank", "R", "which rank --last is about (default: the culprit)", .integer = &options.rank, .max = 1 << 24},
         {"--perfetto", "FILE", "also write a timeline for ui.perfetto.dev", .text = &options.perfetto},
+        {"--flame", "FILE", "also write a flame graph: FILE.svg, or folded stacks", .text = &options.flame},
         {"--flight-recorder", "OUT", "also write PyTorch Flight Recorder dumps: JSON, and OUT/pickle for torchfrtrace",
          .text = &options.flight_recorder},
     };

@@ -35,7 +35,12 @@ static const struct {
             {"perf", probe_perf},
             {"leftovers", probe_stale},
             {"clocksource", probe_clocksource},
-            {"time-sync", probe_ntp}};
+            {"time-sync", probe_ntp},
+            {"socket-buffers", probe_socket_buffers},
+            {"tcp-buffers", probe_tcp_buffers},
+            {"infiniband", probe_infiniband},
+            {"interface", probe_interface},
+            {"tcp", probe_tcp}};
 
 enum { N_ROWS = sizeof(rows) / sizeof(rows[0]) };
 

@@ -57,6 +57,7 @@ typedef struct tess_probe_plan {
     uint64_t config_hash;    /* 0: there is no configuration */
     const char *dump_folder; /* folder for checkpoints; it need not exist yet */
     const char *tmp_folder;
+    const char *tcp;  /* ports that must answer: "h1:29400,h2:22"; NULL: none */
     const char *only; /* names of the checks to run, separated by commas; NULL: all */
 } tess_probe_plan;
 

@@ -83,7 +83,8 @@ probe_look probe_memory, probe_cgroup, probe_swap, probe_overcommit, probe_huge_
 probe_look probe_memfd, probe_futex, probe_kernel, probe_ptrace, probe_perf, probe_clocksource, probe_ntp,
     probe_stale; /* host_system.c */
 probe_look probe_open_files, probe_locked_memory, probe_processes, probe_core_files,
-    probe_address_space;                                                     /* host_limits.c */
-probe_look probe_dump_folder, probe_dump_space, probe_dump_speed, probe_tmp; /* host_disk.c */
+    probe_address_space;                                                                          /* host_limits.c */
+probe_look probe_dump_folder, probe_dump_space, probe_dump_speed, probe_tmp;                      /* host_disk.c */
+probe_look probe_socket_buffers, probe_tcp_buffers, probe_infiniband, probe_interface, probe_tcp; /* host_network.c */
 
 #endif

@@ -12,7 +12,9 @@
            "steps between pictures of when each stage worked, in the log and in pipeline/ of job.dump_folder; 0: "     \
            "none")                                                                                                     \
     OPTION(PATH, metrics, tensorboard_folder, NOTHING, "tb",                                                           \
-           "folder of the TensorBoard files, inside job.dump_folder")
+           "folder of the TensorBoard files, inside job.dump_folder")                                                  \
+    OPTION(FLOAT, metrics, price_per_rank_hour, NOTHING, "0", 0, 1e9,                                                  \
+           "price of one rank for one hour, for `tessera report --cost`")
 /* clang-format on */
 
 typedef struct tess_metrics_section {
