@@ -6,7 +6,7 @@ TEST_JOBS ?= $(shell expr 2 '*' $$(nproc)) # most tests wait half of their time
 TEXT = out/kjv.txt
 EMULATED = ^test_(device_(emulated|gemm|attention|norm|glu|rope|reduce|adamw|convert|cross_entropy|embedding|moments|fp8|select)|nn_rows|nn_points|golden_(llama|mistral|qwen2|qwen3|gpt2)$$)
 
-.PHONY: all run rl chat bench tests-built test test-bare test-ranks test-layouts test-matrices test-far test-emulated test-slurm test-gpu test-deploy bench-gpu install deb tarball wheels image clean
+.PHONY: all run rl chat bench tests-built test test-bare test-ranks test-layouts test-matrices test-far test-emulated test-slurm test-gpu test-deploy test-kubernetes bench-gpu install deb tarball wheels image clean
 
 all: $(BUILD)/build.ninja
 	@cmake --build $(BUILD) --parallel $(JOBS) --target tessera
@@ -102,6 +102,11 @@ test-emulated:
 test-slurm: all
 	@tests/deploy/test_slurm.sh $(BUILD)/tessera $(CURDIR); code=$$?; [ $$code = 77 ] || exit $$code
 
+# The chart and manifests for Kubernetes against the published schemas, and their pods on two hosts of this machine. Root; a minute.
+test-kubernetes: all
+	@tools/deps deploy
+	@tests/deploy/test_kubernetes.sh $(BUILD)/tessera $(CURDIR); code=$$?; [ $$code = 77 ] || exit $$code
+
 # What a GPU computes: every row of the kernel table against the definition, collectives on its memory, and whole runs against the recorded bits, with both
 # dtypes, 1 to 4 ranks on one GPU, and recomputation, with the shards in the GPU's memory, and a run with the host's. Skipped without a GPU.
 test-gpu: tests-built
@@ -134,8 +139,10 @@ deb tarball wheels image:
 	@tools/deps package
 	@tools/package/$@
 
-# All packages, each tried in a bare Debian 12, and built twice to the same bytes: root, mmdebstrap, about fifteen minutes.
-test-deploy: deb tarball wheels image
+# All packages, each tried in a bare Debian 12, and built twice to the same bytes; Slurm, Kubernetes, the drill of the disaster
+# plan. Root, mmdebstrap; about fifteen minutes.
+test-deploy: deb tarball wheels image test-slurm test-kubernetes
+	@TESSERA=$(BUILD)/tessera docs/operations/drill.sh
 	@tools/package/try
 
 clean:
