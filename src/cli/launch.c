@@ -65,12 +65,15 @@ static int start(tess_mem *mem, tess_mpirun_job *job, int argc, char **argv, boo
 /* The flags of a job whose hosts meet over TCP. */
 typedef struct node_flags {
     const char *master, *ranks;
-    int64_t n_nodes, node;
+    int64_t n_nodes, node, n_restarts;
 } node_flags;
 
 static tess_status run_node(const node_flags *flags, int argc, char **argv, int *code)
 {
-    tess_launch_node node = {.n_nodes = (int)flags->n_nodes, .node = (int)flags->node, .reporter = tess_stderr_lines};
+    tess_launch_node node = {.n_nodes = (int)flags->n_nodes,
+                             .node = (int)flags->node,
+                             .n_restarts = (int)flags->n_restarts,
+                             .reporter = tess_stderr_lines};
     tess_own_command command;
     TESS_CHECK(node.node < node.n_nodes, TESS_E_INVALID, "--node-rank: %d, but --nnodes is %d: the first node is 0",
                node.node, node.n_nodes);
@@ -102,8 +105,10 @@ static int run(tess_mem *mem, int argc, char **argv)
         {"--rdzv", "HOST:PORT", "without an MPI: where all hosts meet; node 0's address", .text = &node.master},
         {"--nnodes", "N", "hosts of the job", .integer = &node.n_nodes, .min = 2, .max = NODE_MOST},
         {"--node-rank", "K", "number of this host, from 0", .integer = &node.node, .min = 0, .max = NODE_MOST - 1},
-        {"-n", "RANKS", "ranks on each host: 4, or 3,1 (1)", .text = &node.ranks}};
-    int n = cli_parse(argc, argv, &cli_launch, flags, 8);
+        {"-n", "RANKS", "ranks on each host: 4, or 3,1 (1)", .text = &node.ranks},
+        {"--restarts", "N", "with --rdzv: failures after which this host's ranks start again (0)",
+         .integer = &node.n_restarts, .min = 0, .max = 1 << 20}};
+    int n = cli_parse(argc, argv, &cli_launch, flags, 9);
     if (list == NULL && file == NULL && node.master == NULL)
         return cli_misuse(&cli_launch, "name the hosts: --hosts h1:4,h2:4 or --hostfile FILE; without an MPI: "
                                        "--rdzv HOST:PORT --nnodes N --node-rank K on each");

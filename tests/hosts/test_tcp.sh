@@ -14,7 +14,7 @@ next_port() { port=$((20000 + RANDOM % 12000)); }
 # node K N RANKS COMMAND...: one host's part of a job.
 node() {
     TESSERA_HOST=h$(($1 + 1)) "$tessera" launch --rdzv "localhost:$port" --nnodes "$2" --node-rank "$1" -n "$3" \
-        -- "${@:4}"
+        --restarts "${restarts:-0}" -- "${@:4}"
 }
 # nodes N RANKS COMMAND...: all hosts at once; the output of each is in log.K; the code is that of host 0.
 nodes() {
@@ -45,6 +45,10 @@ same "2 hosts x 2, hybrid" reference "${over_tcp[@]}" 2 2 "${train[@]}" $strateg
     parallelism.data_parallel_replicate_degree=2
 same "4 hosts x 2, stages between hosts" reference "${over_tcp[@]}" 4 2 "${train[@]}" \
     parallelism.pipeline_parallel_degree=2
+restarts=1 same "all start again when a rank is killed" reference "${over_tcp[@]}" 2 2 "${train[@]}" checkpoint.interval=2 \
+    fault.spec="rank=3 step=4 point=phase:backward kind=sigkill"
+grep -q 'node 0: its ranks ended with code 137; they start again in 1 s: restart 1 of 1' log && grep -q 'resumed from step 2' log &&
+    pass "on both hosts, from the newest checkpoint" || fail "on both hosts, from the newest checkpoint: $(cat log)"
 
 # ---- Who may come
 refused() { # NAME TEXT FILE

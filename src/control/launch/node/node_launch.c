@@ -13,12 +13,15 @@
 #include "base/core/variables.h"
 #include "base/os/os.h"
 #include "control/launch/child.h"
+#include "job/lives.h"
 #include "job/rank_end.h"
 
 enum { MOST_RANKS = 1 << 16, LOOK_MS = 100 };
 
 /* Times from the first error to SIGTERM and to SIGKILL for the others. */
 static const double terminate_s = 1, kill_s = 8;
+
+enum { LONGEST_PAUSE_S = 60, REFUSED_CODE = 2 };
 
 tess_status tess_node_parse_master(const char *text, tess_launch_node *node)
 {
@@ -70,6 +73,7 @@ typedef struct node_ranks {
     int code;
     double failed_s; /* time of the first error; 0: none */
     int sent;        /* last signal that was sent because of it */
+    bool asked;      /* a signal asked the ranks to stop */
 } node_ranks;
 
 static void set_number(tess_variable variable, int number)
@@ -79,15 +83,20 @@ static void set_number(tess_variable variable, int number)
     setenv(tess_variable_name(variable), text, 1);
 }
 
+static int count_ranks(const tess_launch_node *node)
+{
+    int world = 0;
+    for (int i = 0; i < node->n_nodes; i++)
+        world += node->n_ranks[i];
+    return world;
+}
+
 static void set_variables(const node_ranks *r, int index)
 {
     const tess_launch_node *node = r->node;
     char id[NODE_NAME_BYTES + 16];
-    int world = 0;
-    for (int i = 0; i < node->n_nodes; i++)
-        world += node->n_ranks[i];
     set_number(TESS_VAR_TORCH_RANK, r->first + index);
-    set_number(TESS_VAR_TORCH_WORLD, world);
+    set_number(TESS_VAR_TORCH_WORLD, count_ranks(node));
     set_number(TESS_VAR_TORCH_LOCAL_RANK, index);
     set_number(TESS_VAR_TORCH_LOCAL_WORLD, r->n);
     set_number(TESS_VAR_TORCH_NODE, node->node);
@@ -159,8 +168,10 @@ static void watch(node_ranks *r)
     while (r->n_running > 0) {
         siginfo_t info;
         int signal = sigtimedwait(&r->signals.watched, &info, &look);
-        if (signal > 0 && signal != SIGCHLD)
+        if (signal > 0 && signal != SIGCHLD) {
+            r->asked = true;
             signal_all(r, signal);
+        }
         reap(r);
         end_others(r);
     }
@@ -184,6 +195,50 @@ static tess_status run(node_ranks *r, char *const *argv)
     return status;
 }
 
+/* Whether the ranks start again after this end. If so, waits before that. */
+static bool starts_again(node_ranks *r, int n_before)
+{
+    const tess_launch_node *node = r->node;
+    bool saved = r->code == 128 + SIGINT; /* any host may have been asked to stop */
+    if (r->code == 0 || r->code == REFUSED_CODE || saved || r->asked || n_before >= node->n_restarts)
+        return false;
+    int pause_s = n_before < 6 ? 1 << n_before : LONGEST_PAUSE_S;
+    tess_report_line(&node->reporter,
+                     "node %d: its ranks ended with code %d; they start again in %d s: restart %d of %d", node->node,
+                     r->code, pause_s, n_before + 1, node->n_restarts);
+    nanosleep(&(struct timespec){.tv_sec = pause_s}, NULL);
+    r->code = 0;
+    r->failed_s = 0;
+    r->sent = 0;
+    return true;
+}
+
+/* Tells the ranks of the next life that all ranks of the job have had this many before. */
+static tess_status report_lives(const tess_launch_node *node, int n_before)
+{
+    static const int64_t none_omitted[JOB_OMITTED];
+    int world = count_ranks(node);
+    tess_rank_past *past = calloc((size_t)world, sizeof(*past));
+    TESS_CHECK(past != NULL, TESS_E_NOMEM, "no memory for %d ranks", world);
+    for (int i = 0; i < world; i++)
+        past[i].n_before = (uint32_t)n_before;
+    tess_status status = tess_lives_report(n_before, none_omitted, past, world);
+    free(past);
+    return status;
+}
+
+/* Runs the ranks until they end well, or do not start again. */
+static tess_status run_lives(node_ranks *r, char *const *argv)
+{
+    for (int n_before = 0;; n_before++) {
+        if (n_before > 0)
+            TESS_TRY(report_lives(r->node, n_before));
+        TESS_TRY(run(r, argv));
+        if (!starts_again(r, n_before))
+            return TESS_OK;
+    }
+}
+
 tess_status tess_node_run(const tess_launch_node *node, char *const *argv, int *code)
 {
     node_ranks r = {.node = node, .n = node->n_ranks[node->node]};
@@ -191,7 +246,7 @@ tess_status tess_node_run(const tess_launch_node *node, char *const *argv, int *
         r.first += node->n_ranks[i];
     r.pids = calloc((size_t)r.n, sizeof(*r.pids));
     TESS_CHECK(r.pids != NULL, TESS_E_NOMEM, "no memory for %d ranks", r.n);
-    tess_status status = run(&r, argv);
+    tess_status status = run_lives(&r, argv);
     free(r.pids);
     *code = r.code;
     if (status == TESS_OK && r.code != 0 && r.code != 128 + SIGINT && node->node > 0)
