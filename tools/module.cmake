@@ -161,7 +161,7 @@ function(tess_library)
   install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/tessera DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
   install(FILES ${CMAKE_BINARY_DIR}/tessera.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
   install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
-  install(DIRECTORY docs examples DESTINATION ${CMAKE_INSTALL_DOCDIR}
+  install(DIRECTORY docs examples deploy DESTINATION ${CMAKE_INSTALL_DOCDIR}
           PATTERN "*_test.sh" EXCLUDE PATTERN "CMakeLists.txt" EXCLUDE)
   # Man pages and the completion of bash: what the command itself says, at the time of installation.
   set(help ${CMAKE_BINARY_DIR}/help)
