@@ -72,6 +72,9 @@ expect "from which a run goes on that lost its folder" 0 "resumed from step 13" 
 also "with what is good there" "step 13 was brought from copies: every byte is as it was saved"
 flip $dir/step-00000014/rank-00001.data 100
 expect "or whose newest checkpoint is damaged" 0 "resumed from step 14" train training.steps=15 checkpoint.copies=copies
+expect "a program that cannot store them is named, and the run goes on" 0 "copies of checkpoints: list: false ended with code 1" \
+    train training.steps=16 checkpoint.copy_command=false checkpoint.copy_wait_s=1
+also "once, and at the end" "false does not have the newest one"
 expect "none of which is used when it starts anew" 0 "in copies were set aside" train training.steps=1 \
     lr_scheduler.warmup_steps=1 checkpoint.resume=false checkpoint.copies=copies
 

@@ -25,7 +25,8 @@ static tess_status call(const tess_ckpt_place *place, const char *verb, const ch
         words[n++] = (char *)(uintptr_t)b;
     words[n] = NULL;
     tess_status status = tess_os_capture(words, place->wait_s, out, size);
-    return status == TESS_OK ? TESS_OK : tess_fail_context(status, "%s %s", verb, a != NULL ? a : "");
+    return status == TESS_OK ? TESS_OK
+                             : tess_fail_context(status, "%s%s%s", verb, a != NULL ? " " : "", a != NULL ? a : "");
 }
 
 static tess_status run(const tess_ckpt_place *place, const char *verb, const char *a, const char *b)

@@ -134,18 +134,15 @@ static void send_alert(const copier *c, const char *state, const char *text)
     tess_error_clear();
 }
 
-static void on_failure(copier *c)
+static void on_failure(copier *c, const char *text)
 {
-    char text[2048];
     c->again_s = tess_os_now_s() + c->pause_s;
-    snprintf(text, sizeof(text), "%s", tess_error_message());
     if (!c->failing) {
         tess_report_line(c->reporter, "copies of checkpoints: %s; it is tried again", text);
         send_alert(c, "failing", text);
     }
     c->failing = true;
     c->pause_s = fmin(2 * c->pause_s, longest_s);
-    tess_error_clear();
 }
 
 static void on_success(copier *c, int64_t step, double seconds)
@@ -191,12 +188,12 @@ static bool look(copier *c)
     if (begin_s < c->again_s)
         return false;
     status = copy(c, step);
-    if (status != TESS_OK && identify(c->places->dir, step) != id) {
-        tess_error_clear(); /* it was pruned or replaced meanwhile: the next look finds the newer one */
-        return false;
-    }
     if (status != TESS_OK) {
-        on_failure(c);
+        char why[2048];
+        snprintf(why, sizeof(why), "%s", tess_error_message());
+        if (identify(c->places->dir, step) == id) /* else it was pruned meanwhile: the next look finds a newer one */
+            on_failure(c, why);
+        tess_error_clear();
         return false;
     }
     c->done = id;
