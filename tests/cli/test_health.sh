@@ -131,6 +131,8 @@ await $launcher has_text changed/alerts.jsonl '"state":"degraded"' && pass "a li
 sed -i 's/lr: 3e-3/lr: 1e-3/' changing.yaml
 await $launcher has_text changed.log 'nothing is changed: optimizer.lr .0.003 -> 0.001. decides more' &&
     pass "what decides the weights does not" || fail "what decides the weights does not: $(tail -n 3 changed.log)"
+grep -q 'have the old values' changed.log && fail "later ranks have the new values: $(grep 'old values' changed.log)" ||
+    pass "later ranks have the new values"
 kill -TERM $launcher
 wait $launcher
 

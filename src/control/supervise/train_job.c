@@ -21,6 +21,8 @@
 
 enum { CONFIG_LIMIT = 1 << 20 };
 
+#define CONFIG_COPY "/proc/self/fd/%d" /* path of the memory that holds the configuration's text */
+
 /* Copies the configuration file into memory that ranks inherit. So ranks that are started after a failure read the
  * same text as the first ones, even if the file has changed. */
 static tess_status copy_config(tess_mem *mem, const char *path)
@@ -38,7 +40,7 @@ static tess_status copy_config(tess_mem *mem, const char *path)
         return status;
     }
     tess_os_inherit(fd);
-    snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+    snprintf(name, sizeof(name), CONFIG_COPY, fd);
     setenv(tess_variable_name(TESS_VAR_CONFIG), name, 1);
     return TESS_OK;
 }
@@ -47,15 +49,14 @@ static tess_status copy_config(tess_mem *mem, const char *path)
 static tess_status update_config_copy(const char *path)
 {
     TESS_AUTO(tess_mem_destroy) tess_mem *mem = NULL;
-    TESS_AUTO(tess_os_close) int fd = -1;
     char *text;
     size_t size;
+    int fd;
     const char *copy = tess_variable_value(TESS_VAR_CONFIG);
+    TESS_CHECK(copy != NULL && sscanf(copy, CONFIG_COPY, &fd) == 1, TESS_E_NOT_FOUND, "there is no copy");
     TESS_TRY(tess_mem_create(&mem));
     TESS_TRY(tess_os_read(mem, path, CONFIG_LIMIT, &text, &size));
-    tess_status status = copy != NULL ? tess_os_open(copy, &fd) : TESS_FAIL(TESS_E_NOT_FOUND, "there is no copy");
-    if (status == TESS_OK)
-        status = tess_os_resize_zeroed(fd, size, copy);
+    tess_status status = tess_os_resize_zeroed(fd, size, copy);
     if (status == TESS_OK)
         status = tess_os_write_at(fd, 0, text, size, copy);
     tess_mem_free(mem, text);
