@@ -182,11 +182,25 @@ static void say_interface(const probe_host *host, const char *name, tess_probe_f
         probe_say(finding, TESS_PROBE_OK, "%s, its speed is not known", name);
 }
 
+/* Whether an interface with one of the prefixes has an address. In a network namespace /sys may show other interfaces.
+ */
+static bool has_address(const char *names)
+{
+    char addresses[MOST_ADDRESSES][OS_ADDRESS_BYTES];
+    int n = 0;
+    bool has = tess_os_addresses(names, addresses, MOST_ADDRESSES, &n) == TESS_OK && n > 0;
+    tess_error_clear();
+    return has;
+}
+
 void probe_interface(const probe_host *host, tess_probe_finding *finding)
 {
     char name[NAME_BYTES] = "";
     const char *names = tess_variable_value(TESS_VAR_IFNAME);
-    if (names != NULL && !find_named(host->root, names, name))
+    bool listed = names != NULL && find_named(host->root, names, name);
+    if (names != NULL && !listed && host->root[0] == '\0' && has_address(names))
+        probe_say(finding, TESS_PROBE_OK, "TESSERA_IFNAME=%.60s has an address", names);
+    else if (names != NULL && !listed)
         probe_say(finding, TESS_PROBE_FAIL, "TESSERA_IFNAME=%.60s names no interface of this host", names);
     else if (names == NULL && !find_default(host->root, name))
         probe_say(finding, TESS_PROBE_ABSENT, "no default route");
