@@ -120,8 +120,9 @@ bool tess_reload_look(tess_reload *r)
     }
     bool any = tess_reload_compare(r->read, &now, false, text, sizeof(text)) > 0;
     if (any && take(r, &now)) {
-        tess_report_line(&r->reporter,
-                         "job.reload: %s; health and copies at once, others when ranks or the job start again", text);
+        tess_report_line(
+            &r->reporter,
+            "job.reload: %s; health, recovery and copies at once, others when ranks or the job start again", text);
         return true;
     }
     tess_config_free(&now);

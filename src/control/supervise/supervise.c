@@ -106,6 +106,17 @@ static tess_status configure_next(const supervision *s, tess_config *next)
     return TESS_OK;
 }
 
+/* Sets the limits of recovery as they are now: job.reload may have changed them. */
+static void take_limits(const tess_config *config, tess_recover_settings *settings)
+{
+    settings->rolls_back = config->recovery.on_nan == TESS_NAN_ROLLBACK;
+    settings->max_failures = (int)config->recovery.max_failures;
+    settings->window_s = config->recovery.window_s;
+    settings->backoff_s = config->recovery.backoff_s;
+    settings->backoff_max_s = config->recovery.backoff_max_s;
+    settings->retry_s = config->elastic.retry_s;
+}
+
 /* Called by the launcher to decide about a failure. The launcher reports a replaced rank once all ranks have joined.
  * A rank that refuses reports that itself. */
 static void decide(void *self, const tess_failure *failure, tess_launch_decision *decision)
@@ -113,6 +124,7 @@ static void decide(void *self, const tess_failure *failure, tess_launch_decision
     supervision *s = self;
     s->stepped = s->stepped || failure->steps_done > 0;
     s->recover.ladder.may_offload = may_offload(s);
+    take_limits(s->config, &s->recover.settings);
     tess_recover_decide(&s->recover, failure, tess_os_now_s(), &s->next);
     if (s->next.omits)
         s->omitted[s->n_omitted++ % JOB_OMITTED] = failure->step;
@@ -174,13 +186,8 @@ static void begin(const tess_config *config, const tess_slots *slots, const tess
     bool here = s->starter.start == NULL;
     tess_recover_settings settings = {.respawns = config->recovery.hot && here,
                                       .remembers = (config->recovery.hot || config->checkpoint.memory_copies) && here,
-                                      .rolls_back = config->recovery.on_nan == TESS_NAN_ROLLBACK,
-                                      .max_failures = (int)config->recovery.max_failures,
-                                      .window_s = config->recovery.window_s,
-                                      .backoff_s = config->recovery.backoff_s,
-                                      .backoff_max_s = config->recovery.backoff_max_s,
-                                      .retry_s = config->elastic.retry_s,
                                       .seed = tess_os_now_ns()};
+    take_limits(config, &settings);
     s->config = config;
     s->options = *options;
     s->reporter = options->reporter;
