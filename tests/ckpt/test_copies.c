@@ -13,7 +13,7 @@
 #include "files.h"
 #include "state.h"
 
-enum { STEPS = 3, PLACES = 2, FEW_FAULTS = 60 };
+enum { STEPS = 3, PLACES = 2, FEW_FAULTS = 40 };
 
 static void save(const char *dir, int64_t step)
 {
@@ -163,8 +163,9 @@ static void nothing_is_lost_by_random_faults(void)
                 break_place(&r, place, seed, 1 + 4 * place);
         }
         double begin_s = tess_os_now_s();
-        bring(&r, 2);
-        EXPECT(tess_os_now_s() - begin_s < 60);
+        bool hangs = r.hangs_until_s[0] > 0 || r.hangs_until_s[1] > 0;
+        bring(&r, hangs ? 6 : 60); /* a slow machine must not look like a place that hangs */
+        EXPECT(tess_os_now_s() - begin_s < 120);
         expect_good(r.folder[0], STEPS);
     }
 }
@@ -187,7 +188,7 @@ static void a_place_that_never_answers_is_passed_over(void)
     save(r.folder[0], 1);
     save(r.folder[2], 2);
     r.hangs_until_s[0] = tess_os_now_s() + 3600;
-    EXPECT_INT(bring(&r, 2), 2);
+    EXPECT_INT(bring(&r, 4), 2);
     EXPECT_CONTAINS(r.notes, "cannot be used, and is passed over");
     EXPECT_CONTAINS(r.notes, "step 2 was brought from");
     expect_good(r.folder[0], 2);
