@@ -321,9 +321,9 @@ static tess_status write_step(tess_metrics *metrics, const tess_step_report *rep
     TESS_TRY(put_numbers(line, list, EXACT));
     if (report->skipped)
         TESS_TRY(tess_buffer_printf(line, ", \"skipped\": true"));
-    TESS_TRY(
-        tess_buffer_printf(line, ", \"n_tokens\": %lld, \"ranks\": %d", (long long)report->n_tokens, report->n_ranks));
+    TESS_TRY(tess_buffer_printf(line, ", \"n_tokens\": %lld", (long long)report->n_tokens));
     TESS_TRY(put_numbers(line, list + EXACT, NUMBERS - EXACT));
+    TESS_TRY(tess_buffer_printf(line, ", \"ranks\": %d", report->n_ranks)); /* here, as it may differ between runs */
     tess_pool_numbers peak = {.name = "peak_bytes"};
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
         peak.bytes[pool] = (int64_t)report->peak_bytes[pool];
