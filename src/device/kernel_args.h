@@ -106,6 +106,11 @@ typedef struct tess_attention_seq {
     int64_t q_begin, q_len, k_len;
     const void *k, *v;    /* (k_len, G, D), rows k_stride / v_stride elements apart, pages page_stride */
     const int32_t *pages; /* (one for each block of keys), or NULL: all rows are contiguous */
+    /* Only if the call is one of several (tess_attention.state): it has keys [k_begin, k_end), k and v point to the
+     * first of them, and its gradients are row k_row of dk and dv. first, last: the sums begin, and end, with this call
+     */
+    int64_t k_begin, k_end, k_row;
+    bool first, last;
 } tess_attention_seq;
 
 /* out[t,h] = sum_j softmax_j(s[t,h,j]) v[j] with s = scale * q[t,h].k[j,h*G/H], or with a soft cap s = soft_cap *
@@ -117,6 +122,10 @@ typedef struct tess_attention_seq {
  * bf16 before they are multiplied with another matrix. Keys and values must be finite: a NaN in a later row of a
  * sequence may reach earlier ones. */
 enum { TESS_ATTENTION_BLOCK = 64 };
+/* Several calls may go through the keys of a row in ascending order. Then `state` keeps the sums of each row between
+ * them, and the bits are those of one call. Only calls of the same table may share a state. A call's k_begin is a
+ * multiple of TESS_ATTENTION_PART, and so is its k_end, unless it is k_len. */
+enum { TESS_ATTENTION_PART = 128 };
 typedef struct tess_attention {
     int64_t n_seqs;
     const tess_attention_seq *seqs;
@@ -130,6 +139,7 @@ typedef struct tess_attention {
     int64_t q_stride, k_stride, v_stride, out_stride; /* elements between rows (tokens) */
     int64_t page_stride; /* elements between pages of k, and of v; 0: no sequence has pages */
     float *lse;          /* (T, H); may be NULL in forward */
+    float *state;        /* (T, H, D + 2) m, l and o, or NULL: a call has all keys of its sequences */
     tess_dtype dtype;
 } tess_attention;
 
@@ -137,8 +147,28 @@ typedef struct tess_attention {
 static inline int64_t tess_attention_block(const tess_attention *a, const tess_attention_seq *s, int64_t base,
                                            int64_t stride)
 {
-    return s->pages == NULL ? base * stride : s->pages[base / TESS_ATTENTION_BLOCK] * a->page_stride;
+    return s->pages == NULL ? (base - s->k_begin) * stride : s->pages[base / TESS_ATTENTION_BLOCK] * a->page_stride;
 }
+
+/* The end of the keys that a call has of a sequence. */
+static inline int64_t tess_attention_key_end(const tess_attention *a, const tess_attention_seq *s)
+{
+    return a->state != NULL ? s->k_end : s->k_len;
+}
+
+/* Backward calls that are one of several compute one kind of gradient:
+ * TESS_ATTENTION_QUERIES  dq of the queries, from keys [k_begin, k_end), which are as in forward. state: (T, H, D).
+ *                         Writes delta
+ * TESS_ATTENTION_KEYS     dk and dv of keys [k_begin, k_end), which are any ones, from queries that end before k_len
+ * and begin at a multiple of TESS_ATTENTION_PART. They end at one, too, unless no later query sees such a key. Calls
+ * ascend by query head, then by query. state: (rows of dk, G, 2 D). Reads delta instead of out TESS_ATTENTION_SINKS
+ * dsinks, from lse and delta of whole sequences */
+typedef enum tess_attention_wanted {
+    TESS_ATTENTION_ALL,
+    TESS_ATTENTION_QUERIES,
+    TESS_ATTENTION_KEYS,
+    TESS_ATTENTION_SINKS
+} tess_attention_wanted;
 
 /* Gradients of the same call, in training (k_len == q_len, no pages). Rows of dk and dv correspond to the batch's rows
  * (q_begin). The gradient of a shared key head is the sum over its query heads, in ascending order. */
@@ -154,6 +184,8 @@ typedef struct tess_attention_grad {
      * undefined. The wanted values are the same in each case. */
     bool in_part;
     int64_t head_begin, head_end, query_begin, query_end, key_begin, key_end;
+    tess_attention_wanted wanted;
+    float *delta; /* (T, H) dout.out of each row, if not all gradients are wanted */
 } tess_attention_grad;
 
 /* Rows of logits and their targets, with p[v] = softmax(z[i] / T)[v]. z = factor * logits, and with a soft cap z =
@@ -632,7 +664,8 @@ typedef struct tess_row_sumsq_args {
     ROW(attention_forward, tess_attention, REF,                                                                        \
         (TOKENS(q, TESS_READS, , n_heads, .stride = AT(q_stride)), READS(sinks, ROW_OF(n_heads), OWN),                 \
          TOKENS(out, TESS_WRITES, , n_heads, .stride = AT(out_stride)),                                                \
-         OPERAND(lse, TESS_WRITES, ROW_OF(n_heads), FLOATS, .gathered = true)),                                        \
+         OPERAND(lse, TESS_WRITES, ROW_OF(n_heads), FLOATS, .gathered = true),                                         \
+         OPERAND(state, TESS_UPDATES, ROW_OF(n_heads), FLOATS, .gathered = true)),                                     \
         (), DTYPE(dtype), LISTS(attention_lists), .work = work_of_attention)                                           \
     ROW(attention_backward, tess_attention_grad, REF,                                                                  \
         (TOKENS(forward.q, TESS_READS, forward., n_heads, .stride = AT(forward.q_stride)),                             \
@@ -643,7 +676,9 @@ typedef struct tess_row_sumsq_args {
          TOKENS(dq, TESS_WRITES, forward., n_heads, .stride = AT(dq_stride)),                                          \
          TOKENS(dk, TESS_WRITES, forward., n_kv_heads, .stride = AT(dk_stride)),                                       \
          TOKENS(dv, TESS_WRITES, forward., n_kv_heads, .stride = AT(dv_stride)),                                       \
-         WRITES(dsinks, ROW_OF(forward.n_heads), FLOATS)),                                                             \
+         WRITES(dsinks, ROW_OF(forward.n_heads), FLOATS),                                                              \
+         OPERAND(forward.state, TESS_UPDATES, ROW_OF(forward.n_heads), FLOATS, .gathered = true),                      \
+         OPERAND(delta, TESS_UPDATES, ROW_OF(forward.n_heads), FLOATS, .gathered = true)),                             \
         (), DTYPE(forward.dtype), LISTS(attention_lists), .work = work_of_attention_grad)                              \
     ROW(rmsnorm_forward, tess_norm_args, VEC,                                                                          \
         (READS(x, MATRIX(T, C), OWN), READS(residual, MATRIX(T, C), OWN), WRITES(h_out, MATRIX(T, C), OWN),            \

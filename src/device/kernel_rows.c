@@ -81,6 +81,18 @@ static double count_pairs(const tess_attention_seq *s, int64_t window)
     return (double)n * (double)(2 * first + n - 1) / 2 + (double)(s->q_len - n) * (double)window;
 }
 
+/* The same for keys [k_begin, k_end) alone. */
+static double count_pairs_of_part(const tess_attention_seq *s, int64_t window)
+{
+    double n = 0;
+    for (int64_t p = s->k_len - s->q_len; p < s->k_len; p++) {
+        const int64_t first = window > 0 && p + 1 > window ? p + 1 - window : 0;
+        const int64_t begin = first > s->k_begin ? first : s->k_begin, end = p + 1 < s->k_end ? p + 1 : s->k_end;
+        n += end > begin ? (double)(end - begin) : 0;
+    }
+    return n;
+}
+
 /* Adds two products of queries and seen keys a head, forward, and the keys and values that are read. */
 static void work_of_attention(const void *args, tess_kernel_work *work)
 {
@@ -88,19 +100,25 @@ static void work_of_attention(const void *args, tess_kernel_work *work)
     double size = (double)tess_dtype_size(a->dtype), D = (double)a->head_size;
     for (int64_t i = 0; i < a->n_seqs; i++) {
         const tess_attention_seq *s = &a->seqs[i];
-        work->flops += 2 * 2 * count_pairs(s, a->window) * D * (double)a->n_heads;
-        work->bytes +=
-            2 * ((double)s->q_len * (double)a->n_heads + (double)s->k_len * (double)a->n_kv_heads) * D * size;
+        const double keys = (double)(tess_attention_key_end(a, s) - s->k_begin);
+        const double pairs = a->state != NULL ? count_pairs_of_part(s, a->window) : count_pairs(s, a->window);
+        work->flops += 2 * 2 * pairs * D * (double)a->n_heads;
+        work->bytes += 2 * ((double)s->q_len * (double)a->n_heads + keys * (double)a->n_kv_heads) * D * size;
         work->bytes += a->lse != NULL ? (double)s->q_len * (double)a->n_heads * sizeof(float) : 0;
     }
 }
 
-/* The backward pass computes five products, and reads and writes a gradient for every value of the forward pass. */
+/* The backward pass computes five products, three of them for dq and four for dk and dv, and reads and writes a
+ * gradient for every value of the forward pass. */
 static void work_of_attention_grad(const void *args, tess_kernel_work *work)
 {
+    static const double products[] = {
+        [TESS_ATTENTION_ALL] = 5, [TESS_ATTENTION_QUERIES] = 3, [TESS_ATTENTION_KEYS] = 4};
     const tess_attention_grad *g = args;
+    if (g->wanted == TESS_ATTENTION_SINKS)
+        return;
     work_of_attention(&g->forward, work);
-    work->flops *= 2.5;
+    work->flops *= products[g->wanted] / 2;
     work->bytes *= 2;
 }
 

@@ -261,6 +261,7 @@ static tess_status attention(tess_stream *s, const tess_kernel_row *row, const v
     int64_t columns = a->n_kv_heads * a->head_size, floats = 0;
     const int64_t floats_of_seq = (int64_t)(sizeof(tess_attention_seq) / sizeof(float));
     float *room;
+    TESS_CHECK(a->state == NULL, TESS_E_UNSUPPORTED, "attention in float16: a call has all keys, not a part of them");
     for (int64_t i = 0; i < a->n_seqs; i++) {
         TESS_CHECK(a->seqs[i].pages == NULL, TESS_E_UNSUPPORTED,
                    "attention in float16: keys in pages, which generation has, are float32 or bfloat16");

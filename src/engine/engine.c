@@ -203,6 +203,11 @@ static tess_status open_context(tess_engine *e, tess_executor_options *options)
         TESS_TRY(tess_tensor_create(e->mem, e->context_team, e->compute.stream, most, &e->context));
         options->context.points = tess_engine_context_points(e);
     }
+    if (e->at.degree[TESS_AXIS_CP] > 1 && options->context.rings) {
+        const size_t bytes = tess_executor_ring_bytes(e->model, options);
+        TESS_TRY(tess_ring_create(e->mem, e->context_team, e->compute.stream, bytes, &e->ring));
+        options->context.ring = tess_engine_ring_points(e);
+    }
     e->pieces = (tess_pieces){
         .context = options->context, .team = e->context_team, .mem = e->mem, .max_tokens = options->max_tokens};
     return TESS_OK;
@@ -375,6 +380,7 @@ void tess_engine_destroy(tess_engine **handle)
     tess_stage_destroy(&e->stage);
     tess_executor_destroy(&e->executor);
     tess_tensor_destroy(&e->tensor);
+    tess_ring_destroy(&e->ring);
     tess_tensor_destroy(&e->context);
     tess_team_destroy(&e->context_team);
     tess_pieces_free(&e->pieces);

@@ -6,6 +6,7 @@
 #include "mesh/coordinates.h"
 #include "nn/model.h"
 #include "parallel/expert/expert_points.h"
+#include "parallel/tensor/ring_points.h"
 #include "parallel/tensor/tensor_points.h"
 #include "tessera/optim.h"
 #include "engine/activations.h"
@@ -44,7 +45,9 @@ typedef struct tess_step_times {
      * waited */
     double hidden_s;
     double gathered_bytes, reduced_bytes; /* bytes that this rank read and wrote in `gather` and `reduce` */
-    double exchanged_bytes;               /* received from ranks that share its layers */
+    double exchanged_bytes;               /* received from ranks that share its layers or its tokens */
+    /* Leaves that came from ranks that divide its tokens, and those of them that had come when they were needed */
+    double leaves, leaves_in_time;
 } tess_step_times;
 
 /* Records the steps of an engine, so that another process can finish a step or continue after it. Either both
@@ -86,6 +89,7 @@ typedef struct tess_engine {
     tess_tensor *tensor;          /* exchanges between the ranks that share its layers; NULL: no rank shares them */
     tess_team *context_team;      /* the ranks that divide the tokens of the same micro-batches; NULL: one */
     tess_tensor *context;         /* exchanges between them; NULL: one */
+    tess_ring *ring;              /* leaves that travel between them; NULL: none do */
     tess_pieces pieces;           /* this rank's tokens of micro-batches */
     tess_expert_team *experts;    /* exchanges between the ranks that divide experts; NULL: no rank divides them */
     tess_numbers *numbers;        /* checks of a step's numbers (numbers/numbers.h) */
@@ -258,6 +262,7 @@ tess_hooks tess_engine_hooks(tess_engine *engine);
 /* Points (nn/points.h) that exchange with the ranks of the mesh axis "tp". */
 tess_points tess_engine_points(tess_engine *engine);
 tess_points tess_engine_context_points(tess_engine *engine);
+tess_ring_points tess_engine_ring_points(tess_engine *engine);
 tess_expert_points tess_engine_expert_points(tess_engine *engine);
 
 /* Options that an engine derives from its configuration: those of fsdp and of the optimizer. (activations.h has

@@ -69,6 +69,28 @@ tess_points tess_engine_context_points(tess_engine *e)
     return (tess_points){e, e->at.place[TESS_AXIS_CP], e->at.degree[TESS_AXIS_CP], exchange_tokens};
 }
 
+static tess_status begin_hop(void *self, int turn, bool sends, const tess_hop *hop)
+{
+    tess_ring_points ring = tess_ring_get_points(((tess_engine *)self)->ring);
+    return ring.begin(ring.self, turn, sends, hop);
+}
+
+static tess_status end_hop(void *self, int turn, bool sends)
+{
+    tess_engine *e = self;
+    tess_phase phase = tess_phase_switch(&e->clock, TESS_PHASE_WAIT);
+    tess_ring_points ring = tess_ring_get_points(e->ring);
+    TESS_TRY(ring.end(ring.self, turn, sends));
+    tess_phase_switch(&e->clock, phase);
+    return TESS_OK;
+}
+
+tess_ring_points tess_engine_ring_points(tess_engine *e)
+{
+    tess_ring_points ring = tess_ring_get_points(e->ring);
+    return (tess_ring_points){e, {ring.buffers[0], ring.buffers[1]}, begin_hop, end_hop};
+}
+
 tess_points tess_engine_points(tess_engine *e)
 {
     return (tess_points){e, e->at.place[TESS_AXIS_TP], e->at.degree[TESS_AXIS_TP], exchange};

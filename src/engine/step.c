@@ -42,16 +42,21 @@ tess_status tess_engine_weights_changed(tess_engine *e)
     return e->stage != NULL ? tess_stage_share_table(e->stage) : TESS_OK;
 }
 
+static tess_ring_traffic ring_traffic(const tess_engine *e)
+{
+    return e->ring != NULL ? tess_ring_get_traffic(e->ring) : (tess_ring_traffic){0};
+}
+
 static uint64_t exchanged(const tess_engine *e)
 {
     return (e->tensor != NULL ? tess_tensor_received(e->tensor) : 0) +
-           (e->context != NULL ? tess_tensor_received(e->context) : 0) +
+           (e->context != NULL ? tess_tensor_received(e->context) : 0) + ring_traffic(e).bytes +
            (e->experts != NULL ? tess_expert_team_received(e->experts) : 0);
 }
 
 /* Sets the report's times, and publishes them on the job's board. */
 static void report_times(tess_engine *e, const tess_fsdp_traffic *before, uint64_t exchanged_before,
-                         tess_engine_report *report)
+                         tess_ring_traffic ring_before, tess_engine_report *report)
 {
     _Static_assert((int)TESS_PHASE_COUNT == (int)TESS_PROGRESS_PHASES, "the board shows the phases of the clock");
     tess_fsdp_traffic now = tess_fsdp_get_traffic(e->fsdp);
@@ -60,7 +65,9 @@ static void report_times(tess_engine *e, const tess_fsdp_traffic *before, uint64
     *times = (tess_step_times){.hidden_s = (double)(now.hidden_ns - before->hidden_ns) * 1e-9,
                                .gathered_bytes = (double)(now.gathered_bytes - before->gathered_bytes),
                                .reduced_bytes = (double)(now.reduced_bytes - before->reduced_bytes),
-                               .exchanged_bytes = (double)(exchanged(e) - exchanged_before)};
+                               .exchanged_bytes = (double)(exchanged(e) - exchanged_before),
+                               .leaves = (double)(ring_traffic(e).leaves - ring_before.leaves),
+                               .leaves_in_time = (double)(ring_traffic(e).in_time - ring_before.in_time)};
     tess_progress progress = {.n_steps = e->step, .n_tokens = e->n_tokens, .loss = report->loss};
     for (int phase = 0; phase < TESS_PHASE_COUNT; phase++) {
         times->phase_s[phase] = progress.phase_s[phase] = (double)e->clock.ns[phase] * 1e-9;
@@ -94,6 +101,7 @@ tess_status tess_engine_step(tess_engine *e, const tess_batch_source *source, te
                          .leave = tess_runtime_leave_requested(e->runtime)};
     tess_fsdp_traffic traffic = tess_fsdp_get_traffic(e->fsdp);
     uint64_t exchanged_before = exchanged(e);
+    tess_ring_traffic ring_before = ring_traffic(e);
     tess_batch_source recorded = tess_numbers_record(e->numbers, source);
     tess_phase_start(&e->clock);
     TESS_TRY(tess_engine_gradients(e, &recorded, &own));
@@ -114,6 +122,6 @@ tess_status tess_engine_step(tess_engine *e, const tess_batch_source *source, te
         TESS_TRY(tess_fsdp_keep(e->fsdp, e->step));
     else
         record_done(e);
-    report_times(e, &traffic, exchanged_before, report);
+    report_times(e, &traffic, exchanged_before, ring_before, report);
     return TESS_OK;
 }

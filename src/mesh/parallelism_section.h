@@ -33,9 +33,11 @@
            "number of ranks that divide the tokens of each micro-batch, for long rows; a power of two; "               \
            "training.context_leaves is twice as many or more")                                                         \
     /* tess_context_method */                                                                                          \
-    OPTION(CHOICE, parallelism, context_parallel_method, CALLS, "ulysses", "gather|ulysses",                           \
+    OPTION(CHOICE_ALSO, parallelism, context_parallel_method, CALLS, "ulysses", "gather|ulysses|ring",                 \
+           "allgather||alltoall",                                                                                      \
            "attention of ranks that divide tokens; ulysses: each has some key heads; gather: each has its own "        \
-           "queries, which takes more operations, but suits fewer key heads than ranks")                               \
+           "queries and all keys, for fewer key heads than ranks; ring: the same, but keys travel in leaves, which "   \
+           "takes least memory")                                                                                       \
     /* tess_balancer */                                                                                                \
     OPTION(CHOICE_ALSO, parallelism, context_parallel_load_balancer, LAYOUT_AND_BITS, "zigzag", "zigzag|contiguous",   \
            "headtail|", "order of the leaves, and so the tokens of each rank; zigzag: from both ends of the rows")     \
@@ -79,7 +81,12 @@
            "axis whose groups must each be on one host: ranks are reordered if they are not")
 /* clang-format on */
 
-typedef enum tess_context_method { TESS_CONTEXT_GATHER, TESS_CONTEXT_ULYSSES } tess_context_method;
+typedef enum tess_context_method {
+    TESS_CONTEXT_GATHER,
+    TESS_CONTEXT_ULYSSES,
+    TESS_CONTEXT_RING,
+    TESS_CONTEXT_METHODS
+} tess_context_method;
 typedef enum tess_balancer { TESS_BALANCER_ZIGZAG, TESS_BALANCER_CONTIGUOUS } tess_balancer;
 
 typedef struct tess_parallelism_section {

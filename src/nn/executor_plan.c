@@ -500,6 +500,17 @@ size_t tess_executor_context_bytes(const tess_model *model, const tess_executor_
     return most;
 }
 
+size_t tess_executor_ring_bytes(const tess_model *model, const tess_executor_options *options)
+{
+    size_t most = 0;
+    for (int unit = 0; unit < model->n_units; unit++) {
+        const tess_attention_params *p = tess_block_find(&model->blocks[unit], &tess_attention_part);
+        if (p != NULL)
+            most = larger(most, tess_ring_buffer_bytes(p, &options->context, options->max_tokens, options->dtype));
+    }
+    return most;
+}
+
 /* Every product of a layer reads two of the matrices (T, C), (T, W) and (C, W). W is the width of all terms together,
  * such as q, k and v. */
 static void plan_rounded(tess_executor *e, cursor *at, const tess_part_room *room)

@@ -333,6 +333,8 @@ size_t tess_executor_exchange_bytes(const tess_model *model, const tess_executor
 /* The same for the ranks that divide a batch's tokens (options->context), and for those that read texts together. */
 size_t tess_executor_context_bytes(const tess_model *model, const tess_executor_options *options);
 size_t tess_executor_reader_bytes(const tess_model *model, const tess_executor_options *options, int n_readers);
+/* Returns the bytes of each buffer of a ring between them. */
+size_t tess_executor_ring_bytes(const tess_model *model, const tess_executor_options *options);
 
 /* Runs forward and backward of one micro-batch and passes the gradients of `loss` to the hooks.
  *

@@ -56,6 +56,26 @@ typedef struct tess_points {
     tess_status (*exchange)(void *self, const tess_exchange *exchange);
 } tess_points;
 
+/* A leaf on its way from one rank to another. */
+typedef struct tess_hop {
+    const char *what; /* a word for messages, of at most nine letters */
+    int leaf;         /* number of the piece of tokens */
+    int peer;         /* the rank that sends it, or that receives it */
+    void *memory;     /* it lies in one of the ring's buffers */
+    size_t bytes;
+} tess_hop;
+
+/* Leaves that travel between ranks while these compute. Each rank has two buffers, and each buffer has at most one leaf
+ * that arrives and one that leaves. Ranks agree on what they send, leaf by leaf.
+ * begin: begins to send, or to receive, a hop of buffer `turn`. Its memory then belongs to the hop
+ * end: waits until that hop is complete. Returns at once if there is none */
+typedef struct tess_ring_points {
+    void *self;
+    char *buffers[2]; /* memory of the executor's device */
+    tess_status (*begin)(void *self, int turn, bool sends, const tess_hop *hop);
+    tess_status (*end)(void *self, int turn, bool sends);
+} tess_ring_points;
+
 /* How ranks divide the tokens of a micro-batch, and how sums over its tokens are formed.
  *
  * The tokens are cut in n_leaves equal pieces of neighbours. Leaf i of a sum over tokens is piece i, or, if `folded`,
@@ -67,6 +87,8 @@ typedef struct tess_context {
     int n_leaves;       /* a power of two; 1: a sum over tokens is one chain */
     bool folded;
     bool by_heads; /* attention divides its heads among these ranks; false: its queries */
+    bool rings;    /* if it divides queries: leaves of keys circulate (context_ring.c); false: all are gathered */
+    tess_ring_points ring; /* if they circulate */
 } tess_context;
 
 static inline int tess_context_piece(const tess_context *context, int leaf)
@@ -74,6 +96,14 @@ static inline int tess_context_piece(const tess_context *context, int leaf)
     if (!context->folded)
         return leaf;
     return leaf % 2 == 0 ? leaf / 2 : context->n_leaves - 1 - leaf / 2;
+}
+
+/* Returns the leaf of a piece. */
+static inline int tess_context_leaf(const tess_context *context, int piece)
+{
+    if (!context->folded)
+        return piece;
+    return piece < context->n_leaves / 2 ? 2 * piece : 2 * (context->n_leaves - 1 - piece) + 1;
 }
 
 /* Rows in memory of the executor's device, for each rank: out_rows[r] and in_rows[r] of them, from row out_at[r] and

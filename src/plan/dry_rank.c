@@ -104,7 +104,9 @@ static tess_status step(tess_engine *e, const tess_memory_plan *plan, dry_batche
     tess_dry_runtime_rehearse(e->runtime, NULL);
     if (report != NULL) {
         report->volume = *volume;
-        report->exchanged_bytes = result.times.exchanged_bytes; /* the volume has those of experts */
+        report->exchanged_bytes = result.times.exchanged_bytes; /* the volume has those of experts, and leaves */
+        if (e->ring != NULL)
+            report->exchanged_bytes -= (double)tess_ring_get_traffic(e->ring).bytes;
         if (e->experts != NULL)
             report->exchanged_bytes -= (double)tess_expert_team_received(e->experts);
     }

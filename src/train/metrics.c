@@ -212,7 +212,8 @@ static tess_status write_line(tess_metrics *metrics)
     return status;
 }
 
-/* Appends {"total": 1.5, "data": 0.01, ...}: seconds of this step on rank 0, and work that overlapped with them. */
+/* Appends {"total": 1.5, "data": 0.01, ...}: seconds of this step on rank 0, and work that overlapped with them. Ranks
+ * that send each other leaves of keys also append {"received": 12, "in_time": 11}. */
 static tess_status put_times(tess_buffer *line, const tess_step_times *times)
 {
     char text[40];
@@ -221,7 +222,11 @@ static tess_status put_times(tess_buffer *line, const tess_step_times *times)
     for (int phase = 0; phase < TESS_PHASE_COUNT; phase++)
         TESS_TRY(put_number(line, tess_phase_name((tess_phase)phase), times->phase_s[phase]));
     TESS_TRY(put_number(line, "hidden", times->hidden_s));
-    return tess_buffer_append(line, "}", 1);
+    TESS_TRY(tess_buffer_append(line, "}", 1));
+    if (times->leaves == 0)
+        return TESS_OK;
+    return tess_buffer_printf(line, ", \"leaves\": {\"received\": %.0f, \"in_time\": %.0f}", times->leaves,
+                              times->leaves_in_time);
 }
 
 /* tags of torchtitan; tags of our other phases follow their form */

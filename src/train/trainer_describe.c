@@ -122,11 +122,13 @@ static void describe_context(const tess_trainer *t)
         tess_trainer_note(t,
                           "context: %d ranks divide the tokens of each micro-batch; each has %d of %d leaves, and %s",
                           n, context->n_leaves / n, context->n_leaves,
-                          context->by_heads ? "attends with some key heads" : "attends with its queries");
+                          context->by_heads ? "attends with some key heads"
+                          : context->rings  ? "attends with its queries, while keys travel from rank to rank"
+                                            : "attends with its queries");
     if (n > heads && context->by_heads)
         tess_trainer_note(t,
                           "warning: parallelism.context_parallel_method=ulysses: %lld key heads leave some of %d ranks "
-                          "without one; with gather each would attend with its queries",
+                          "without one; with ring or gather each would attend with its queries",
                           (long long)heads, n);
     if (rest > 0)
         describe_filling(t, rest, tokens);

@@ -34,7 +34,7 @@ int tess_verify_walk_count(const tess_verify_walk *walk, tess_verify_outcome out
 /* ---- The layouts that are to be run ---- */
 /* Bit v of each word: value v is wanted; 0: all values are. Degrees are stored as numbers. */
 typedef struct conditions {
-    unsigned strategies, schedules;
+    unsigned strategies, schedules, methods;
     int degree[TESS_VERIFY_DEGREES][8], n_degrees[TESS_VERIFY_DEGREES];
 } conditions;
 
@@ -48,6 +48,16 @@ static tess_status take_strategy(const char *value, conditions *c)
     return TESS_FAIL(TESS_E_INVALID, "strategy '%s' is not one of none, zero1, zero2, full, hybrid", value);
 }
 
+static tess_status take_method(const char *value, conditions *c)
+{
+    for (int m = 0; m < TESS_CONTEXT_METHODS; m++)
+        if (strcmp(value, tess_context_method_name(m)) == 0) {
+            c->methods |= 1u << m;
+            return TESS_OK;
+        }
+    return TESS_FAIL(TESS_E_INVALID, "method '%s' is not one of gather, ulysses, ring", value);
+}
+
 static tess_status take_condition(const char *word, conditions *c)
 {
     char name[32], value[32], *end;
@@ -55,6 +65,8 @@ static tess_status take_condition(const char *word, conditions *c)
                "'%s' is no condition: write all, or words such as pp=2,schedule=1f1b,strategy=full", word);
     if (strcmp(name, "strategy") == 0)
         return take_strategy(value, c);
+    if (strcmp(name, "method") == 0)
+        return take_method(value, c);
     if (strcmp(name, "schedule") == 0) {
         tess_pipeline_kind kind;
         TESS_TRY(tess_pipeline_kind_parse(value, &kind));
@@ -67,7 +79,7 @@ static tess_status take_condition(const char *word, conditions *c)
     int axis = 0;
     while (axis < TESS_VERIFY_DEGREES && strcmp(name, tess_verify_degree_name(axis)) != 0)
         axis++;
-    TESS_CHECK(axis < TESS_VERIFY_DEGREES, TESS_E_INVALID, "'%s' is none of %sstrategy, schedule", name, names);
+    TESS_CHECK(axis < TESS_VERIFY_DEGREES, TESS_E_INVALID, "'%s' is none of %sstrategy, schedule, method", name, names);
     long degree = strtol(value, &end, 10);
     TESS_CHECK(*end == '\0' && degree >= 1 && degree <= TESS_MESH_MOST_RANKS, TESS_E_INVALID,
                "%s=%s: give a number from 1", name, value);
@@ -98,6 +110,8 @@ static bool is_asked_for(const conditions *c, const tess_verify_layout *l)
             return false;
     }
     if (c->schedules != 0 && (l->schedule < 0 || !(c->schedules >> l->schedule & 1)))
+        return false;
+    if (c->methods != 0 && (l->method < 0 || !(c->methods >> l->method & 1)))
         return false;
     return c->strategies == 0 || (c->strategies >> l->strategy & 1);
 }
@@ -140,11 +154,12 @@ static tess_status add_experts(const conditions *c, tess_verify_layout l, tess_v
 
 static tess_status add_variants(const conditions *c, tess_verify_layout l, tess_verify_walk *walk)
 {
-    bool cut = l.degree[TESS_AXIS_PP] > 1;
+    const bool cut = l.degree[TESS_AXIS_PP] > 1, divides = l.degree[TESS_AXIS_CP] > 1;
     for (l.strategy = 0; l.strategy < N_STRATEGIES; l.strategy++)
         for (l.schedule = cut ? 0 : -1; l.schedule < (cut ? TESS_PIPELINE_KINDS : 0); l.schedule++)
-            if (has_strategy(&l, l.strategy))
-                TESS_TRY(add_experts(c, l, walk));
+            for (l.method = divides ? 0 : -1; l.method < (divides ? TESS_CONTEXT_METHODS : 0); l.method++)
+                if (has_strategy(&l, l.strategy))
+                    TESS_TRY(add_experts(c, l, walk));
     return TESS_OK;
 }
 
@@ -176,6 +191,8 @@ static tess_status configure(const tess_config *base, const tess_verify_layout *
     config->parallelism.shard_strategy = l->strategy;
     if (l->schedule >= 0)
         config->parallelism.pipeline_parallel_schedule = l->schedule;
+    if (l->method >= 0)
+        config->parallelism.context_parallel_method = l->method;
     return TESS_OK;
 }
 

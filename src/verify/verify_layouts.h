@@ -16,6 +16,12 @@ typedef enum tess_verify_outcome {
 
 enum { TESS_VERIFY_EP = TESS_AXES, TESS_VERIFY_DEGREES };
 
+static inline const char *tess_context_method_name(int method)
+{
+    static const char *const names[TESS_CONTEXT_METHODS] = {"gather", "ulysses", "ring"};
+    return names[method];
+}
+
 /* Returns the name of a degree: of an axis, or "ep". */
 static inline const char *tess_verify_degree_name(int degree)
 {
@@ -27,6 +33,7 @@ typedef struct tess_verify_layout {
     int degree[TESS_VERIFY_DEGREES];
     int strategy; /* tess_strategy */
     int schedule; /* tess_pipeline_kind; -1: no pipeline */
+    int method;   /* tess_context_method; -1: no ranks divide tokens */
     tess_verify_outcome outcome;
     char text[512]; /* reason if the outcome is not SAME */
     double seconds;
@@ -44,8 +51,8 @@ typedef struct tess_verify_walk {
     int64_t n_leaves;  /* training.context_leaves; 1: no ranks divide tokens */
 } tess_verify_walk;
 
-/* Runs the layouts of plan->ranks ranks that `which` names: "all", or conditions on axes, strategy and schedule such
- * as "pp=2,strategy=full,strategy=zero2" (each word must have one of its values). `done` (may be NULL) gets each
+/* Runs the layouts of plan->ranks ranks that `which` names: "all", or conditions on axes, strategy, schedule and method
+ * such as "pp=2,strategy=full,strategy=zero2" (each word must have one of its values). `done` (may be NULL) gets each
  * layout when its outcome is known. A training.global_batch_size of 0 becomes one micro-batch per rank. Free the
  * walk with tess_verify_walk_free. TESS_E_INVALID: the conditions are invalid, or no layout meets them. Also returns
  * the errors of the run on one rank. */

@@ -25,6 +25,8 @@ static const char *name_layout(const tess_verify_layout *l, char *text, size_t s
         at = tess_text_add(text, size, at, "%s%s %d", at > 0 ? " x " : "", tess_axis_name(axis), l->degree[axis]);
         if (axis == TESS_AXIS_PP && schedule_of(l) != NULL)
             at = tess_text_add(text, size, at, " (%s)", schedule_of(l));
+        if (axis == TESS_AXIS_CP && l->method >= 0)
+            at = tess_text_add(text, size, at, " (%s)", tess_context_method_name(l->method));
     }
     if (l->degree[TESS_VERIFY_EP] > 1)
         at = tess_text_add(text, size, at, " (ep %d)", l->degree[TESS_VERIFY_EP]);
@@ -37,6 +39,8 @@ static json_t *describe_layout(const tess_verify_layout *l)
     json_t *layout = json_pack("{s:s, s:s, s:s?, s:s?, s:o}", "outcome", tess_verify_outcome_name(l->outcome),
                                "strategy", tess_strategy_name((tess_strategy)l->strategy), "schedule", schedule_of(l),
                                "text", l->text[0] != '\0' ? l->text : NULL, "seconds", tess_json_number(l->seconds));
+    if (l->method >= 0)
+        json_object_set_new(layout, "method", json_string(tess_context_method_name(l->method)));
     for (int d = 0; d < TESS_VERIFY_DEGREES; d++)
         json_object_set_new(layout, tess_verify_degree_name(d), json_integer(l->degree[d]));
     return layout;
@@ -54,18 +58,23 @@ tess_status tess_verify_print_layout(const tess_verify_layout *l, tess_buffer *o
 }
 
 /* ---- One line per axis ---- */
-/* Numbers of the lines: the degrees come first, then strategy and schedule. */
-enum { STRATEGY = TESS_VERIFY_DEGREES, SCHEDULE, N_LINES };
+/* Numbers of the lines: the degrees come first, then strategy, schedule and method. */
+enum { STRATEGY = TESS_VERIFY_DEGREES, SCHEDULE, METHOD, N_LINES };
 
 static int value_of(const tess_verify_layout *l, int line)
 {
-    return line == STRATEGY ? l->strategy : line == SCHEDULE ? l->schedule : l->degree[line];
+    return line == STRATEGY   ? l->strategy
+           : line == SCHEDULE ? l->schedule
+           : line == METHOD   ? l->method
+                              : l->degree[line];
 }
 
 static const char *name_value(int line, int value, char text[16])
 {
     if (line == STRATEGY)
         return tess_strategy_name((tess_strategy)value);
+    if (line == METHOD)
+        return tess_context_method_name(value);
     if (line == SCHEDULE)
         return tess_pipeline_kind_name((tess_pipeline_kind)value);
     snprintf(text, 16, "%d", value);
@@ -86,7 +95,10 @@ static const tess_form_part form[] = {
  * 18". */
 static json_t *describe_axis(const tess_verify_walk *walk, int line)
 {
-    const char *title = line == STRATEGY ? "strategy" : line == SCHEDULE ? "schedule" : tess_verify_degree_name(line);
+    const char *title = line == STRATEGY   ? "strategy"
+                        : line == SCHEDULE ? "schedule"
+                        : line == METHOD   ? "method"
+                                           : tess_verify_degree_name(line);
     char text[16], counts[1024] = "";
     size_t at = 0;
     int most = 0;
@@ -113,7 +125,8 @@ static void add_axes(const tess_verify_walk *walk, json_t *report)
         n_run = walk->n - tess_verify_walk_count(walk, TESS_VERIFY_REFUSED);
     json_t *axes = json_array();
     for (int line = 0; line < N_LINES; line++)
-        if ((line != TESS_VERIFY_EP || walk->n_experts > 0) && (line != TESS_AXIS_CP || walk->n_leaves > 1))
+        if ((line != TESS_VERIFY_EP || walk->n_experts > 0) &&
+            ((line != TESS_AXIS_CP && line != METHOD) || walk->n_leaves > 1))
             json_array_append_new(axes, describe_axis(walk, line));
     json_object_update_new(report, json_pack("{s:o, s:i, s:i, s:b}", "axes", axes, "n_run", n_run, "n_layouts", walk->n,
                                              "all_same", n_same == n_run));

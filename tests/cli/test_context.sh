@@ -40,11 +40,15 @@ settings="training.threads=1 model.save_dtype=float32 training.steps=4 validatio
     training.global_batch_size=15 training.seq_len=61"
 cp=parallelism.context_parallel_degree tp=parallelism.tensor_parallel_degree pp=parallelism.pipeline_parallel_degree
 ep=parallelism.expert_parallel_degree leaves=training.context_leaves
-gather=parallelism.context_parallel_method=gather balancer=parallelism.context_parallel_load_balancer
+gather=parallelism.context_parallel_method=gather ring=parallelism.context_parallel_method=ring
+balancer=parallelism.context_parallel_load_balancer
 strategy=parallelism.shard_strategy
 half="training.mixed_precision_param=bfloat16" single="training.mixed_precision_param=float32"
 llama="model.config=llama.json $half $leaves=4" qwen3="model.config=qwen3.json $half $leaves=4"
 gpt2="model.config=gpt2.json $single $leaves=8" apart="model.config=llama.json $half $leaves=4 $balancer=contiguous"
+sed 's/"num_key_value_heads": 2/"num_key_value_heads": 1/; s/embeddings": 64/embeddings": 512/; s/window": 9/window": 150/' qwen3.json >long.json
+long="model.config=long.json $half $leaves=8 training.seq_len=473 training.local_batch_size=1 training.global_batch_size=2
+    training.steps=2 validation.enable=false"
 reference chain model.config=llama.json $half
 reference llama $llama
 reference qwen3 $qwen3
@@ -72,6 +76,15 @@ same "gather, cp 2, tp 3, 6 ranks, recompute" llama 6 $llama $cp=2 $tp=3 $gather
 same "gather, contiguous, cp 4" apart 4 $apart $cp=4 $gather
 same "gather, windows and a tied table, cp 2, tp 2, 2 threads" qwen3 4 $qwen3 $cp=2 $tp=2 $gather training.threads=2
 same "gather, gpt2, cp 2, several pieces for each run" gpt2 2 $gpt2 $cp=2 $gather
+same "ring, cp 2" llama 2 $llama $cp=2 $ring
+same "ring, cp 2, tp 3, 6 ranks, recompute, 2 threads" llama 6 $llama $cp=2 $tp=3 $ring activation_checkpoint.mode=full \
+    training.threads=2
+same "ring, cp 2, pp 2, as torchtitan calls it" llama 4 $llama $cp=2 $pp=2 parallelism.context_parallel_method=alltoall
+same "ring, contiguous, cp 4" apart 4 $apart $cp=4 $ring
+same "ring, windows and a tied table, cp 2, tp 2" qwen3 4 $qwen3 $cp=2 $tp=2 $ring
+reference long $long
+same "ring, a long row with a window and 1 key head, cp 4, 2 threads" long 4 $long $cp=4 $ring training.threads=2
+same "ring, gpt2, cp 4, 8 ranks, zero2" gpt2 8 $gpt2 $cp=4 $ring $strategy=zero2
 same "contiguous, cp 4, more ranks than key heads" apart 4 $apart $cp=4
 same "windows and a tied table, cp 2, 4 ranks" qwen3 4 $qwen3 $cp=2
 same "windows and a tied table, cp 2, tp 2" qwen3 4 $qwen3 $cp=2 $tp=2
@@ -80,7 +93,8 @@ same "gpt2, cp 2, pieces without tokens" gpt2 2 $gpt2 $cp=2
 pools out | awk '$2 > $3 { off = 1 } END { exit off || NR == 0 }' && pass "no pool takes more than foretold" ||
     fail "more than foretold: $(pools out)"
 TESSERA_DEVICE=far TESSERA_FAR_DELAYS=3:100 same "far, cp 2" llama 2 $llama $cp=2
-expect "cp in every layout" 0 "the same bits: " "$tessera" verify run.yaml --steps 1 $settings $llama -n 4 --layouts cp=2,cp=4
+TESSERA_DEVICE=far TESSERA_FAR_DELAYS=3:100 same "ring, far, cp 4" apart 4 $apart $cp=4 $ring
+expect "cp in every layout" 0 "the same bits: " "$tessera" verify run.yaml --steps 1 $settings $llama -n 4 --layouts cp=2,cp=4,method=ring
 grep -q "^cp            2: \([0-9]*\) of \1$" output && pass "cp has a line" || fail "no line: $(tail -n 8 output)"
 
 # ---- Mixtures of experts: the loads and the auxiliary losses are those of one rank, too
@@ -125,6 +139,16 @@ for model in qwen3 mixtral; do
 done
 expect "ranks that evaluate are a power of two" 2 "3 ranks: the tokens of a batch are divided among a power of two" \
     "$tessera" eval qwen3/model --data few.txt --seq-len 61 -n 3
+
+# ---- A rank of a ring that stands still, or that is killed
+expect "a ring that stands still" 1 "rank 1 has kept rank 0 waiting" "$tessera" train run.yaml -n 2 job.dump_folder=bad \
+    $settings $llama $cp=2 $ring $strategy=none comm.timeout_s=3 \
+    fault.spec="rank=1 step=3 point=phase:forward kind=sleep ms=600000"
+grep -q "rank 1 never came to .* of team 'cp' for 'keys [0-9]*': .* 1, tag" output && pass "it names the rank and the leaf" ||
+    fail "no rank or leaf: $(tail -n 3 output)"
+same "killed in a ring" llama 2 $llama $cp=2 $ring recovery.enable=true recovery.backoff_s=0.01 checkpoint.interval=2 \
+    fault.spec="rank=1 step=3 point=phase:backward kind=sigkill"
+grep -q "replaced in .* s, going on from step" log && pass "replaced while the job ran" || fail "not replaced: $(tail -n 5 log)"
 
 # ---- The leaves are part of the run
 go() { "$tessera" train run.yaml job.dump_folder="$@"; }

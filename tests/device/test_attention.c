@@ -3,6 +3,12 @@
 #include "device/attention_naive.h"
 #include "device/cuda_shim/cuda_shim_stream.h"
 
+typedef double real;
+#define real_exp exp
+#define real_fma fma
+#define real_max fmax
+#include "device/ref/online_softmax.h"
+
 static const char *const levels[] = {"ref", "avx2", "avx512", "avx512_bf16", "amx", "cuda"};
 enum { N_LEVELS = sizeof(levels) / sizeof(levels[0]) };
 
@@ -415,6 +421,308 @@ static void levels_agree_bit_for_bit(void)
     tess_stream_destroy(&ref);
 }
 
+/* ---- Calls that each have a part of the keys ---- */
+enum { MOST_RUNS = 40, MOST_PARTS = 16 };
+
+/* Queries (or keys) [begin, end) of a sequence, and the rows of the other kind that they take. */
+typedef struct run {
+    int i;
+    int64_t begin, end, need, need_end;
+} run;
+
+/* Cuts sequences into runs of `step` rows. */
+static int cut_runs(const problem *p, bool of_keys, int64_t step, run *runs)
+{
+    int n = 0;
+    const int64_t window = p->s.window;
+    for (int i = 0; i < p->s.n_seqs; i++)
+        for (int64_t begin = 0; begin < p->s.q_len[i]; begin += step) {
+            const int64_t length = p->s.q_len[i], end = begin + step < length ? begin + step : length;
+            const int64_t first = !of_keys ? begin : window > 0 && begin + 1 > window ? begin + 1 - window : 0;
+            const int64_t last = of_keys ? end : window > 0 && end + window - 1 < length ? end + window - 1 : length;
+            EXPECT(n < MOST_RUNS);
+            runs[n++] = (run){i, begin, end, first / TESS_ATTENTION_PART * TESS_ATTENTION_PART, last};
+        }
+    return n;
+}
+
+/* Describes part `number` of each run that has it; parts have 1 or 2 times TESS_ATTENTION_PART rows. `backwards`: the
+ * last part comes first. Returns the number of descriptors. */
+static int parts_of(const problem *p, bool of_keys, const run *runs, int n_runs, int number, bool backwards,
+                    tess_attention_seq *seqs)
+{
+    int n = 0;
+    for (int r = 0; r < n_runs; r++) {
+        const tess_attention_seq *s = &p->seqs[runs[r].i];
+        const int64_t size = TESS_ATTENTION_PART * (1 + r % 2), all = runs[r].need_end - runs[r].need;
+        const int64_t n_parts = (all + size - 1) / size, place = backwards ? n_parts - 1 - number : number;
+        if (number >= n_parts)
+            continue;
+        const int64_t begin = runs[r].need + place * size;
+        const int64_t end = begin + size < runs[r].need_end ? begin + size : runs[r].need_end;
+        const int64_t keys = of_keys ? begin : runs[r].begin, queries = of_keys ? runs[r].begin : begin;
+        tess_attention_seq *to = &seqs[n++];
+        *to = (tess_attention_seq){.q_begin = s->q_begin + queries,
+                                   .q_len = of_keys ? runs[r].end - runs[r].begin : end - begin,
+                                   .k_len = of_keys ? runs[r].end : end,
+                                   .k = (const char *)s->k + (size_t)(keys * p->a.k_stride) * p->size,
+                                   .v = (const char *)s->v + (size_t)(keys * p->a.v_stride) * p->size,
+                                   .k_begin = keys,
+                                   .k_end = of_keys ? end : runs[r].end,
+                                   .k_row = s->q_begin + keys,
+                                   .first = number == 0,
+                                   .last = number == n_parts - 1};
+    }
+    return n;
+}
+
+static void forward_in_parts(tess_stream *stream, const problem *p, int64_t step, bool backwards)
+{
+    run runs[MOST_RUNS];
+    tess_attention_seq seqs[MOST_RUNS];
+    tess_attention a = p->a;
+    const int n_runs = cut_runs(p, true, step, runs);
+    const size_t bytes = sizeof(float) * (size_t)(p->T * p->s.H * (p->s.D + 2));
+    a.seqs = seqs;
+    a.state = take(bytes);
+    memset(a.state, 0xff, bytes);
+    for (int number = 0; number < MOST_PARTS; number++) {
+        a.n_seqs = parts_of(p, true, runs, n_runs, number, backwards, seqs);
+        forward(stream, &a);
+    }
+    free(a.state);
+}
+
+static void queries_in_parts(tess_stream *stream, const problem *p, int64_t step, float *delta)
+{
+    run runs[MOST_RUNS];
+    tess_attention_seq seqs[MOST_RUNS];
+    tess_attention_grad g = p->g;
+    const int n_runs = cut_runs(p, true, step, runs);
+    const size_t bytes = sizeof(float) * (size_t)(p->T * p->s.H * p->s.D);
+    g.forward = p->a;
+    g.forward.seqs = seqs;
+    g.forward.state = take(bytes);
+    g.wanted = TESS_ATTENTION_QUERIES;
+    g.delta = delta;
+    g.dsinks = NULL;
+    g.dk = g.dv = NULL;
+    memset(g.forward.state, 0xff, bytes);
+    for (int number = 0; number < MOST_PARTS; number++) {
+        g.forward.n_seqs = parts_of(p, true, runs, n_runs, number, false, seqs);
+        EXPECT_OK(tess_stream_kernels(stream)->attention_backward(stream, &g));
+    }
+    free(g.forward.state);
+}
+
+/* Copies query head `rep` of each key head: rows of q and dout, lse and delta. */
+static void take_heads(const problem *p, const tess_attention_grad *all, int64_t rep, const tess_attention_grad *to)
+{
+    const int64_t G = p->s.G, D = p->s.D, H = p->s.H;
+    for (int64_t t = 0; t < p->T; t++)
+        for (int64_t kv = 0; kv < G; kv++) {
+            const int64_t h = kv * (H / G) + rep;
+            const size_t at = (size_t)((t * G + kv) * D) * p->size;
+            memcpy((char *)(uintptr_t)to->forward.q + at,
+                   (const char *)all->forward.q + (size_t)(t * p->a.q_stride + h * D) * p->size, (size_t)D * p->size);
+            memcpy((char *)(uintptr_t)to->dout + at,
+                   (const char *)all->dout + (size_t)(t * p->g.dout_stride + h * D) * p->size, (size_t)D * p->size);
+            to->forward.lse[t * G + kv] = all->forward.lse[t * H + h];
+            to->delta[t * G + kv] = all->delta[t * H + h];
+        }
+}
+
+static void keys_in_parts(tess_stream *stream, const problem *p, int64_t step, float *delta)
+{
+    run runs[MOST_RUNS];
+    tess_attention_seq seqs[MOST_RUNS];
+    const int64_t G = p->s.G, D = p->s.D, n_rep = p->s.H / G;
+    const int n_runs = cut_runs(p, false, step, runs);
+    const size_t bytes = sizeof(float) * (size_t)(p->T * G * 2 * D), rows = (size_t)(p->T * G * D) * p->size;
+    tess_attention_grad all = p->g, g = p->g;
+    all.forward = g.forward = p->a;
+    all.delta = delta;
+    g.forward.n_heads = G;
+    g.forward.seqs = seqs;
+    g.forward.state = take(bytes);
+    g.forward.q = take(rows);
+    g.dout = take(rows);
+    g.forward.q_stride = g.dout_stride = G * D;
+    g.forward.lse = take(sizeof(float) * (size_t)(p->T * G));
+    g.delta = take(sizeof(float) * (size_t)(p->T * G));
+    g.forward.sinks = g.forward.out = NULL;
+    g.dq = g.dsinks = NULL;
+    g.wanted = TESS_ATTENTION_KEYS;
+    memset(g.forward.state, 0xff, bytes);
+    for (int64_t rep = 0; rep < n_rep; rep++) {
+        take_heads(p, &all, rep, &g);
+        for (int number = 0; number < MOST_PARTS; number++) {
+            g.forward.n_seqs = parts_of(p, false, runs, n_runs, number, false, seqs);
+            for (int64_t i = 0; i < g.forward.n_seqs; i++) {
+                seqs[i].first = seqs[i].first && rep == 0;
+                seqs[i].last = seqs[i].last && rep == n_rep - 1;
+            }
+            EXPECT_OK(tess_stream_kernels(stream)->attention_backward(stream, &g));
+        }
+    }
+    void *parts[] = {g.forward.state, (void *)(uintptr_t)g.forward.q, (void *)(uintptr_t)g.dout, g.forward.lse,
+                     g.delta};
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        free(parts[i]);
+}
+
+static void sinks_alone(tess_stream *stream, const problem *p, float *delta)
+{
+    tess_attention_grad g = p->g;
+    g.forward = p->a;
+    g.wanted = TESS_ATTENTION_SINKS;
+    g.delta = delta;
+    if (p->s.sinks)
+        EXPECT_OK(tess_stream_kernels(stream)->attention_backward(stream, &g));
+}
+
+/* Overwrites what calls write; rows keep what is between them. */
+static void forget_results(const problem *p)
+{
+    const size_t q = (size_t)(p->s.H * p->s.D) * p->size, kv = (size_t)(p->s.G * p->s.D) * p->size;
+    for (int64_t t = 0; t < p->T; t++) {
+        memset(p->out + (size_t)(t * p->a.out_stride) * p->size, 0xff, q);
+        memset(p->dq + (size_t)(t * p->g.dq_stride) * p->size, 0xff, q);
+        memset(p->dk + (size_t)(t * p->g.dk_stride) * p->size, 0xff, kv);
+        memset(p->dv + (size_t)(t * p->g.dv_stride) * p->size, 0xff, kv);
+    }
+    memset(p->lse, 0xff, sizeof(float) * (size_t)(p->T * p->s.H));
+    forget_sinks(p);
+}
+
+static void expect_same_outputs(const problem *a, const problem *b)
+{
+    for (int64_t t = 0; t < a->T; t++) {
+        const uint16_t *x = (const uint16_t *)(a->out + (size_t)(t * a->a.out_stride) * a->size),
+                       *y = (const uint16_t *)(b->out + (size_t)(t * a->a.out_stride) * a->size);
+        EXPECT_SAME(x, y, (size_t)(a->s.H * a->s.D) * a->size / 2);
+    }
+    EXPECT_SAME(a->lse, b->lse, (size_t)(a->T * a->s.H));
+}
+
+static void expect_parts(const char *level, const shape *s, tess_dtype dtype, int64_t step)
+{
+    tess_stream *one = stream_create(level, 1), *two = stream_create(level, 2);
+    if (one == NULL)
+        return;
+    random_state = 11;
+    problem *p = problem_create(s, dtype);
+    random_state = 11;
+    problem *whole = problem_create(s, dtype);
+    float *delta = take(sizeof(float) * (size_t)(p->T * s->H));
+    forward(one, &whole->a);
+    backward(one, whole);
+    forget_results(p);
+    forward_in_parts(one, p, step, false);
+    expect_same_outputs(p, whole);
+    forward_in_parts(two, p, step + 19, false);
+    expect_same_outputs(p, whole);
+    queries_in_parts(two, p, step, delta);
+    keys_in_parts(two, p, step, delta);
+    sinks_alone(two, p, delta);
+    expect_same_gradients(p, whole, 0, 0, p->T);
+    if (s->sinks)
+        EXPECT_SAME(p->dsinks, whole->dsinks, (size_t)s->H);
+    free(delta);
+    problem_destroy(p);
+    problem_destroy(whole);
+    tess_stream_destroy(&one);
+    tess_stream_destroy(&two);
+}
+
+static void parts_of_keys_in_their_order_give_the_bits_of_one_call(void)
+{
+    static const int64_t steps[] = {96, 32, 45, 128, 77, 160};
+    for (int l = 0; l < N_LEVELS; l++)
+        for (int d = 0; d < 2; d++)
+            for (int i = 0; i < N_SHAPES; i++)
+                if (strcmp(levels[l], "cuda") != 0 && worth_computing(levels[l], &shapes[i]) && test_takes())
+                    expect_parts(levels[l], &shapes[i], dtypes[d], steps[i % 6]);
+}
+
+static void parts_in_another_order_give_other_bits(void)
+{
+    const shape s = {2, 1, 16, 0, 1, {540}, {0}};
+    tess_stream *stream = stream_create("ref", 2);
+    random_state = 5;
+    problem *p = problem_create(&s, TESS_F32);
+    random_state = 5;
+    problem *other = problem_create(&s, TESS_F32);
+    int64_t n_same = 0;
+    forward_in_parts(stream, p, 540, false);
+    forward_in_parts(stream, other, 540, true);
+    for (int64_t t = 0; t < p->T; t++)
+        n_same += memcmp(p->out + (size_t)(t * p->a.out_stride) * p->size,
+                         other->out + (size_t)(t * p->a.out_stride) * p->size, (size_t)(s.H * s.D) * p->size) == 0;
+    EXPECT(n_same >= TESS_ATTENTION_PART && n_same < p->T / 2); /* the first rows see one part alone */
+    problem_destroy(p);
+    problem_destroy(other);
+    tess_stream_destroy(&stream);
+}
+
+static void parts_are_within_2e_6_of_float64(void)
+{
+    const shape s = {4, 1, 32, 0, 2, {512, 300}, {0}};
+    for (int l = 0; l < N_LEVELS; l++) {
+        tess_stream *stream = strcmp(levels[l], "cuda") != 0 ? stream_create(levels[l], 1) : NULL;
+        if (stream == NULL)
+            continue;
+        random_state = 9;
+        problem *p = problem_create(&s, TESS_F32);
+        naive n = naive_run(p);
+        forward_in_parts(stream, p, 96, false);
+        for (int64_t i = 0; i < p->T * s.H * s.D; i++) {
+            const double got = get(p, p->out, i / (s.H * s.D) * p->a.out_stride + i % (s.H * s.D));
+            EXPECT(fabs(got - n.out.value[i]) <= 2e-6);
+        }
+        naive_free(&n);
+        problem_destroy(p);
+        tess_stream_destroy(&stream);
+    }
+}
+
+/* One head of 32 tokens on 4 ranks in double: the merge that `ref` uses, leaf by leaf, against all scores at once. */
+static void the_merge_in_double_is_full_attention(void)
+{
+    enum { S = 32, CP = 4, D = 16, LEAF = S / CP };
+    double q[S][D], k[S][D], v[S][D];
+    random_state = 21;
+    for (int i = 0; i < S * D; i++) {
+        q[i / D][i % D] = (double)uniform();
+        k[i / D][i % D] = (double)uniform();
+        v[i / D][i % D] = (double)uniform();
+    }
+    for (int i = 0; i < S; i++) {
+        double state[SOFTMAX_O + D], p[S], sum = 0, top = -INFINITY;
+        softmax_begin(state, D, false, 0);
+        for (int leaf = 0; leaf * LEAF <= i; leaf++) {
+            double score[LEAF];
+            const int begin = leaf * LEAF, n = i + 1 - begin < LEAF ? i + 1 - begin : LEAF;
+            for (int j = 0; j < n; j++)
+                p[begin + j] = score[j] = dot(q[i], k[begin + j], D) / sqrt(D);
+            softmax_merge(state, D, score, 0, n);
+            for (int j = 0; j < n; j++)
+                for (int d = 0; d < D; d++)
+                    softmax_add(state, d, score[j], v[begin + j][d]);
+        }
+        for (int j = 0; j <= i; j++)
+            top = fmax(top, p[j]);
+        for (int j = 0; j <= i; j++)
+            sum += p[j] = exp(p[j] - top);
+        for (int d = 0; d < D; d++) {
+            double out = 0;
+            for (int j = 0; j <= i; j++)
+                out += p[j] * v[j][d];
+            EXPECT(fabs(softmax_result(state, d) - out / sum) <= 4e-16);
+        }
+    }
+}
+
 /* A problem's keys and values in pages that lie across one another, from the end, with NaN in whatever no key has. */
 typedef struct paged {
     tess_attention a;
@@ -633,6 +941,10 @@ static const test_case cases[] = {
     CASE(a_row_has_the_same_bits_in_pieces_of_any_length),
     CASE(gradients_have_the_same_bits_in_any_batch),
     CASE(levels_agree_bit_for_bit),
+    CASE(parts_of_keys_in_their_order_give_the_bits_of_one_call),
+    CASE(parts_in_another_order_give_other_bits),
+    CASE(parts_are_within_2e_6_of_float64),
+    CASE(the_merge_in_double_is_full_attention),
     CASE(keys_in_pages_give_the_bits_of_keys_in_a_row),
     CASE(tensor_cores_agree_with_float64),
     CASE(tensor_cores_give_a_row_the_same_bits_everywhere),

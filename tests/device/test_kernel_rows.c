@@ -193,9 +193,11 @@ static const int32_t three_pages[] = {7, 2, 5}, one_page[] = {4};
 
 static void fill_sequences(tess_attention_seq *seqs)
 {
-    seqs[0] = (tess_attention_seq){0, 3, 130, at(10), at(11), three_pages};
-    seqs[1] = (tess_attention_seq){3, 1, TESS_ATTENTION_BLOCK, at(12), at(13), one_page};
-    seqs[2] = (tess_attention_seq){4, 5, 5, at(14), at(15), NULL};
+    seqs[0] =
+        (tess_attention_seq){.q_begin = 0, .q_len = 3, .k_len = 130, .k = at(10), .v = at(11), .pages = three_pages};
+    seqs[1] = (tess_attention_seq){
+        .q_begin = 3, .q_len = 1, .k_len = TESS_ATTENTION_BLOCK, .k = at(12), .v = at(13), .pages = one_page};
+    seqs[2] = (tess_attention_seq){.q_begin = 4, .q_len = 5, .k_len = 5, .k = at(14), .v = at(15), .pages = NULL};
 }
 
 /* Expects copies of the sequences at `offset`, followed by their pages. */

@@ -317,6 +317,87 @@ static void messages_between_gpus_pass_through_the_host_only_if_they_must(void)
     test_leave();
 }
 
+/* ---- Leaves of a ring ---- */
+enum { RING_LENGTH = 544, RING_LEAVES = 8 }; /* filled up to 768 tokens: leaves of 96 */
+
+static tess_status next_row(void *self, int64_t index, tess_batch *batch)
+{
+    static int32_t ids[RING_LENGTH], pos[RING_LENGTH], cu_seqlens[2] = {0, RING_LENGTH};
+    (void)self;
+    for (int i = 0; i < RING_LENGTH; i++) {
+        ids[i] = (int32_t)((index * 31 + i * 7) % 301);
+        pos[i] = i;
+    }
+    *batch = (tess_batch){
+        .n_tokens = RING_LENGTH, .n_seqs = 1, .ids = ids, .pos = pos, .targets = ids, .cu_seqlens = cu_seqlens};
+    return TESS_OK;
+}
+
+/* Returns the leaves of keys that a rank gets from others: all up to that of its last token, or with a window those
+ * that a part of keys of its tokens lies in. Tokens after the row see only themselves. */
+static int64_t leaves_needed(int rank, int world, int64_t window, bool of_keys)
+{
+    const int own = RING_LEAVES / world, rows = 96;
+    bool needed[RING_LEAVES] = {false};
+    for (int i = 0; i < own; i++) {
+        const int leaf = rank * own + i, piece = leaf % 2 == 0 ? leaf / 2 : RING_LEAVES - 1 - leaf / 2;
+        for (int64_t t = piece * rows; t < (piece + 1) * rows && t < RING_LENGTH; t++) {
+            const int64_t least = window > 0 && t + 1 > window ? t + 1 - window : 0;
+            const int64_t most = window > 0 && t + window - 1 < RING_LENGTH ? t + window - 1 : RING_LENGTH - 1;
+            const int64_t from = (of_keys ? least : t) / TESS_ATTENTION_PART * TESS_ATTENTION_PART;
+            for (int64_t j = from; j <= (of_keys ? t : most); j++)
+                needed[j / rows] = true;
+        }
+    }
+    for (int i = 0; i < own; i++) {
+        const int leaf = rank * own + i;
+        needed[leaf % 2 == 0 ? leaf / 2 : RING_LEAVES - 1 - leaf / 2] = false;
+    }
+    int64_t n = 0;
+    for (int piece = 0; piece < RING_LEAVES; piece++)
+        n += needed[piece];
+    return n;
+}
+
+static void count_leaves(const char *precision, int64_t window)
+{
+    tess_config config;
+    tess_runtime *runtime = test_stay_joined();
+    tess_model_config sizes;
+    tess_engine *e;
+    tess_engine_report report;
+    const int world = tess_runtime_world(runtime), rank = tess_team_rank(tess_runtime_team(runtime));
+    test_model(llama, &sizes);
+    sizes.sliding_window = window;
+    sizes.max_position = RING_LENGTH;
+    test_configure(&config, world,
+                   "training.local_batch_size=1 training.global_batch_size=2 training.seq_len=%d training.steps=3 "
+                   "lr_scheduler.warmup_steps=1 parallelism.context_parallel_degree=%d training.context_leaves=%d "
+                   "parallelism.context_parallel_method=ring training.mixed_precision_param=%s",
+                   RING_LENGTH, world, RING_LEAVES, precision);
+    EXPECT_OK(tess_engine_create(runtime, &config, &sizes, NULL, &e));
+    tess_batch_source source = tess_engine_source(e, NULL, next_row);
+    EXPECT_OK(tess_engine_step(e, &source, &report));
+    const int64_t element = strcmp(precision, "float32") == 0 ? 4 : 2, rows = 96, D = sizes.head_size;
+    const int64_t keys = leaves_needed(rank, world, window, true), queries = leaves_needed(rank, world, window, false);
+    const int64_t of_keys = 2 * sizes.n_kv_heads * D * element, of_queries = 2 * sizes.n_heads * (D * element + 4);
+    EXPECT_INT((int64_t)report.times.exchanged_bytes,
+               2 * sizes.n_layers * rows * (2 * keys * of_keys + queries * of_queries));
+    EXPECT_INT((int64_t)report.times.leaves,
+               2 * sizes.n_layers * (2 * keys + queries * (sizes.n_heads / sizes.n_kv_heads)));
+    EXPECT(report.times.leaves_in_time <= report.times.leaves);
+    tess_engine_destroy(&e);
+    tess_config_free(&config);
+}
+
+/* Rank r of c gets c - 1 - r / 2 times its own tokens, if there is no window and no tokens follow the row. */
+static void leaves_of_a_ring_are_the_formula(void)
+{
+    count_leaves("bfloat16", 0);
+    count_leaves("float32", 0);
+    count_leaves("bfloat16", 150);
+}
+
 static const test_case cases[] = {
     {"what_2_ranks_exchange_is_the_formula", exchanged_bytes_are_the_formula, 2, 0},
     {"what_3_ranks_exchange_is_the_formula", exchanged_bytes_are_the_formula, 3, 0},
@@ -326,6 +407,8 @@ static const test_case cases[] = {
     {"messages_of_2_stages_are_the_formula", messages_of_a_pipeline_are_the_formula, 2, 0},
     {"messages_of_3_stages_are_the_formula", messages_of_a_pipeline_are_the_formula, 3, 0},
     CASE(messages_of_several_pipelines_are_the_formula, 4),
+    {"leaves_of_a_ring_of_2_are_the_formula", leaves_of_a_ring_are_the_formula, 2, 0},
+    {"leaves_of_a_ring_of_4_are_the_formula", leaves_of_a_ring_are_the_formula, 4, 0},
     CASE(messages_between_gpus_pass_through_the_host_only_if_they_must, 2, 0, TEST_ALONE),
 };
 TEST_MAIN(cases)

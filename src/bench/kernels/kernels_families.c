@@ -89,8 +89,11 @@ static tess_status add_sequences(const kernels_bench *bench, kernel_operands *o)
     TESS_TRY(kernels_bench_operand(bench, s->seqs * text, s->dtype, values));
     for (int64_t i = 0; i < s->seqs; i++) {
         size_t first = (size_t)(i * text) * tess_dtype_size(s->dtype);
-        o->seqs[i] =
-            (tess_attention_seq){i * queries, queries, s->T, (char *)*keys + first, (char *)*values + first, NULL};
+        o->seqs[i] = (tess_attention_seq){.q_begin = i * queries,
+                                          .q_len = queries,
+                                          .k_len = s->T,
+                                          .k = (char *)*keys + first,
+                                          .v = (char *)*values + first};
     }
     a->n_seqs = s->seqs;
     a->seqs = o->seqs;

@@ -26,9 +26,13 @@ typedef enum quadrant { QUADRANT_NONE, QUADRANT_SOME, QUADRANT_ALL } quadrant;
 static quadrant quadrant_of(const attention_unit *u, int64_t query, int64_t key)
 {
     const int64_t last_query = min64(query + TILE_K, u->seq->q_len) - 1, last_key = key + TILE_K - 1;
-    if (query > last_query || key > last_query || last_key < attention_first_key(u->a, query))
+    if (query > last_query || key >= u->n_keys || key > attention_last_seen(u, last_query) ||
+        last_key < attention_first_seen(u, query))
         return QUADRANT_NONE;
-    return last_key <= query && key >= attention_first_key(u->a, last_query) ? QUADRANT_ALL : QUADRANT_SOME;
+    return last_key < u->n_keys && last_key <= attention_last_seen(u, query) &&
+                   key >= attention_first_seen(u, last_query)
+               ? QUADRANT_ALL
+               : QUADRANT_SOME;
 }
 
 typedef struct scores {
@@ -69,13 +73,13 @@ static int64_t gradient_floats(const attention_unit *u)
 
 static int64_t last_block(const step_range *r, int64_t tile)
 {
-    const int64_t query = min64((tile + 1) * BLOCK, r->u->seq->q_len) - 1;
-    return min64(r->block_end - 1, query / BLOCK);
+    const int64_t query = min64((tile + 1) * BLOCK, r->u->seq->q_len) - 1, key = attention_last_seen(r->u, query);
+    return key < 0 ? -1 : min64(r->block_end - 1, key / BLOCK);
 }
 
 static int64_t first_block(const step_range *r, int64_t tile)
 {
-    return max64(r->block_begin, attention_first_key(r->u->a, tile * BLOCK) / BLOCK);
+    return max64(r->block_begin, attention_first_seen(r->u, tile * BLOCK) / BLOCK);
 }
 
 static void step_fill(const step_range *r, step *s)
@@ -135,9 +139,9 @@ static void visible_steps(const quadrant *seen, int apart, int64_t *first, int64
         }
 }
 
-/* Lists the products sum (PARTS, D / 16) += left (keys, queries) by pairs (queries, D). A block's first step is on the
- * diagonal. */
-static int64_t add_keys(const step *s, const uint16_t *left, const uint16_t *pairs, int64_t ld, float *sum,
+/* Lists the products sum (PARTS, D / 16) += left (keys, queries) by pairs (queries, D). Unless sums have a value before
+ * (`adds`), a block's first step is on the diagonal. */
+static int64_t add_keys(const step *s, const uint16_t *left, const uint16_t *pairs, int64_t ld, bool adds, float *sum,
                         product *list)
 {
     const int64_t columns = ld / TILE_ROWS, row = columns * TILE_FLOATS;
@@ -155,7 +159,7 @@ static int64_t add_keys(const step *s, const uint16_t *left, const uint16_t *pai
                                            .n_steps = n,
                                            .c = sum + 2 * kq * row + d * TILE_FLOATS,
                                            .c_row = row,
-                                           .add = s->rep > 0 || s->tile > s->block};
+                                           .add = adds || s->rep > 0 || s->tile > s->block};
     }
     return n_products;
 }
@@ -178,7 +182,7 @@ static int64_t add_queries(const step_range *r, const step *s, int64_t ld, produ
                                            .n_steps = n,
                                            .c = s->t.dq + (d * PARTS + 2 * qq) * TILE_FLOATS,
                                            .c_row = PARTS * TILE_FLOATS,
-                                           .add = s->block > first_key / BLOCK};
+                                           .add = r->u->keeps_sums || s->block > first_key / BLOCK};
     }
     return n_products;
 }
@@ -187,8 +191,8 @@ static int64_t add_gradients(const step_range *r, const step *s, int64_t ld, pro
 {
     int64_t n = 0;
     if (r->sums & SUM_KEYS) {
-        n += add_keys(s, r->m->p, s->t.dout_pairs, ld, s->dv, list);
-        n += add_keys(s, r->m->ds, s->t.q_pairs, ld, s->dk, list + n);
+        n += add_keys(s, r->m->p, s->t.dout_pairs, ld, r->u->keeps_sums, s->dv, list);
+        n += add_keys(s, r->m->ds, s->t.q_pairs, ld, r->u->keeps_sums, s->dk, list + n);
     }
     if (r->sums & SUM_QUERIES)
         n += add_queries(r, s, ld, list + n);
@@ -251,8 +255,8 @@ static void softmax_quadrant(const attention_unit *u, const step *s, int i, back
         int32_t first[16], last[16];
         for (int lane = 0; lane < 16; lane++) {
             const int64_t query = s->tile * BLOCK + i % STEPS * TILE_K + g * 16 + lane;
-            first[lane] = (int32_t)attention_first_key(u->a, query);
-            last[lane] = query < u->seq->q_len ? (int32_t)query : -1;
+            first[lane] = (int32_t)attention_first_seen(u, query);
+            last[lane] = query < u->seq->q_len ? (int32_t)min64(attention_last_seen(u, query), u->n_keys - 1) : -1;
         }
         keys[g] = (lane_keys){_mm512_loadu_si512(first), _mm512_loadu_si512(last)};
     }
@@ -297,12 +301,16 @@ static void key_blocks(const attention_unit *u, int64_t begin, int64_t end, bool
     for (int64_t first = begin; first < end; first += RUN) {
         const step_range r = {.u = u,
                               .rep_end = u->n_rep,
-                              .tile_begin = first,
+                              .tile_begin = max64(u->k_first + first * BLOCK - u->q_first, 0) / BLOCK,
                               .tile_end = u->n_tiles,
                               .block_begin = first,
                               .block_end = min64(first + RUN, end),
                               .sums = with_dq ? SUM_KEYS | SUM_QUERIES : SUM_KEYS,
                               .m = memory};
+        for (int64_t block = first; u->keeps_sums && block < r.block_end; block++) {
+            float *dk = (float *)r.m->rest + 2 * (block - first) * gradient_floats(u);
+            tess_attention_load_keys_amx(u, block, dk, dk + gradient_floats(u));
+        }
         run_steps(&r);
         for (int64_t block = first; block < r.block_end; block++) {
             const float *dk = (float *)r.m->rest + 2 * (block - first) * gradient_floats(u);

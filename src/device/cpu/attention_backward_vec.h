@@ -69,7 +69,7 @@ static void pack_keys(const attention_unit *u, int64_t block)
     const tess_attention *a = u->a;
     if (a->dtype == TESS_F32)
         return;
-    const int64_t base = block * ATTENTION_KEYS, n = min64(ATTENTION_KEYS, u->seq->k_len - base);
+    const int64_t base = block * ATTENTION_KEYS, n = min64(ATTENTION_KEYS, u->n_keys - base);
     const int64_t column = u->kv_head * a->head_size;
     widen_rows(u->seq->k, base * a->k_stride + column, a->k_stride, n, a->head_size, a->dtype,
                (float *)keys_of(u, 0, base).at);
@@ -85,15 +85,19 @@ static void pack_queries(const attention_unit *u, int64_t rep, int64_t tile, TES
     const int64_t n = min64(ATTENTION_ROWS, u->seq->q_len - tile * ATTENTION_ROWS);
     const query_tile q = query_tile_of(u, rep, tile);
     memset(q.q_rows, 0, sizeof(float) * (size_t)query_tile_floats(a)); /* rows that do not exist add zeros */
+    const bool has_delta = u->g->wanted == TESS_ATTENTION_KEYS;
     for (int64_t r = 0; r < n; r++) {
         const int64_t token = begin + r;
-        widen_row(a->out, token * a->out_stride + head * D, D, a->dtype, q.q_rows + r * ld, ld);
+        if (!has_delta)
+            widen_row(a->out, token * a->out_stride + head * D, D, a->dtype, q.q_rows + r * ld, ld);
         widen_row(u->g->dout, token * u->g->dout_stride + head * D, D, a->dtype, q.dout_rows + r * ld, ld);
         q.lse[r] = a->lse[token * a->n_heads + head];
     }
     turn_rows(q.q_rows, ld, n, D, q.q_turned, ATTENTION_ROWS);
     turn_rows(q.dout_rows, ld, n, D, q.dout_turned, ATTENTION_ROWS);
-    for (int g = 0; g < GROUPS; g++) {
+    for (int64_t r = 0; has_delta && r < n; r++)
+        q.delta[r] = u->g->delta[(begin + r) * a->n_heads + head];
+    for (int g = 0; !has_delta && g < GROUPS; g++) {
         vec delta = v_set(0);
         for (int64_t d = 0; d < D; d++)
             delta = v_fma(v_load(q.dout_turned + d * ATTENTION_ROWS + g * LANES, LANES),
@@ -105,6 +109,9 @@ static void pack_queries(const attention_unit *u, int64_t rep, int64_t tile, TES
     for (int64_t r = 0; r < n; r++)
         widen_row(a->q, (begin + r) * a->q_stride + head * D, D, a->dtype, q.q_rows + r * ld, ld);
     turn_rows(q.q_rows, ld, n, D, q.q_turned, ATTENTION_ROWS);
+    for (int64_t r = 0; u->g->wanted == TESS_ATTENTION_QUERIES && !u->seq->first && r < n; r++)
+        for (int64_t d = 0; d < D; d++)
+            q.dq[d * ATTENTION_ROWS + r] = attention_query_sum(u, begin + r, head)[d];
 }
 
 typedef struct backward_memory {
@@ -127,9 +134,9 @@ static void probabilities(const attention_unit *u, const query_tile *q, int64_t 
         cap_scores(m->p, n, ATTENTION_ROWS, cap);
     visible keys;
     for (int64_t r = 0; r < ATTENTION_ROWS; r++) {
-        const int64_t p = min64(tile * ATTENTION_ROWS + r, u->seq->q_len - 1);
-        keys.first[r] = attention_first_key(a, p);
-        keys.last[r] = p;
+        const int64_t i = min64(tile * ATTENTION_ROWS + r, u->seq->q_len - 1);
+        keys.first[r] = attention_first_seen(u, i);
+        keys.last[r] = attention_last_seen(u, i);
     }
     if (!sees_all(&keys, base, n))
         mask_scores(m->p, n, base, &keys);
@@ -157,10 +164,11 @@ static void add_dq(const attention_unit *u, const query_tile *q, int64_t base, i
 /* Finds the tiles with queries that see a key of [base, base + n). */
 static void tiles_that_see(const attention_unit *u, int64_t base, int64_t n, int64_t *first, int64_t *end)
 {
+    const int64_t own = u->k_first + base - u->q_first; /* the query at the position of the first key */
     const int64_t last =
-        u->a->window > 0 ? min64(u->seq->q_len - 1, base + n - 1 + u->a->window - 1) : u->seq->q_len - 1;
-    *first = base / ATTENTION_ROWS;
-    *end = last / ATTENTION_ROWS + 1;
+        u->a->window > 0 ? min64(u->seq->q_len - 1, own + n - 1 + u->a->window - 1) : u->seq->q_len - 1;
+    *first = max64(own, 0) / ATTENTION_ROWS;
+    *end = last < 0 ? 0 : last / ATTENTION_ROWS + 1;
 }
 
 static void write_row(void *x, int64_t at, const float *row, vec factor, int64_t D, tess_dtype dtype)
@@ -173,10 +181,14 @@ static void key_block(const attention_unit *u, int64_t block, bool with_dq, void
 {
     const tess_attention *a = u->a;
     const int64_t D = a->head_size, ld = padded_head(a), base = block * ATTENTION_KEYS;
-    const int64_t n = min64(ATTENTION_KEYS, u->seq->k_len - base);
+    const int64_t n = min64(ATTENTION_KEYS, u->n_keys - base);
     backward_memory *m = memory;
     float *dk = m->gradients, *dv = dk + ATTENTION_KEYS * ld;
     memset(dk, 0, sizeof(float) * (size_t)(2 * ATTENTION_KEYS * ld));
+    for (int64_t j = 0; u->keeps_sums && !u->seq->first && j < n; j++) {
+        memcpy(dk + j * ld, attention_key_sum(u, base + j), sizeof(float) * (size_t)D);
+        memcpy(dv + j * ld, attention_key_sum(u, base + j) + D, sizeof(float) * (size_t)D);
+    }
     int64_t first, end;
     tiles_that_see(u, base, n, &first, &end);
     for (int64_t rep = 0; rep < u->n_rep; rep++)
@@ -188,8 +200,12 @@ static void key_block(const attention_unit *u, int64_t block, bool with_dq, void
             if (with_dq)
                 add_dq(u, &q, base, n, m);
         }
-    for (int64_t j = 0; j < n; j++) {
-        const int64_t row = u->seq->q_begin + base + j;
+    for (int64_t j = 0; u->keeps_sums && j < n; j++) {
+        memcpy(attention_key_sum(u, base + j), dk + j * ld, sizeof(float) * (size_t)D);
+        memcpy(attention_key_sum(u, base + j) + D, dv + j * ld, sizeof(float) * (size_t)D);
+    }
+    for (int64_t j = 0; attention_ends(a, u->seq) && j < n; j++) {
+        const int64_t row = attention_key_row(u, base + j);
         write_row(u->g->dk, row * u->g->dk_stride + u->kv_head * D, dk + j * ld, v_set(a->scale), D, a->dtype);
         write_row(u->g->dv, row * u->g->dv_stride + u->kv_head * D, dv + j * ld, v_set(1), D, a->dtype);
     }
@@ -204,10 +220,11 @@ static void key_blocks(const attention_unit *u, int64_t begin, int64_t end, bool
 static void query_tile_alone(const attention_unit *u, int64_t rep, int64_t tile, void *memory)
 {
     const query_tile q = query_tile_of(u, rep, tile);
-    const int64_t begin = tile * ATTENTION_ROWS, end = min64(begin + ATTENTION_ROWS, u->seq->q_len);
-    for (int64_t base = attention_first_key(u->a, begin) / ATTENTION_KEYS * ATTENTION_KEYS; base < end;
+    const int64_t begin = tile * ATTENTION_ROWS, last = min64(begin + ATTENTION_ROWS, u->seq->q_len) - 1;
+    const int64_t end = min64(attention_last_seen(u, last) + 1, u->n_keys);
+    for (int64_t base = max64(attention_first_seen(u, begin), 0) / ATTENTION_KEYS * ATTENTION_KEYS; base < end;
          base += ATTENTION_KEYS) {
-        const int64_t n = min64(ATTENTION_KEYS, u->seq->k_len - base);
+        const int64_t n = min64(ATTENTION_KEYS, u->n_keys - base);
         probabilities(u, &q, tile, base, n, memory);
         add_dq(u, &q, base, n, memory);
     }
@@ -219,7 +236,12 @@ static void write_dq(const attention_unit *u, int64_t rep, int64_t tile, TESS_UN
     const int64_t D = a->head_size, head = u->kv_head * u->n_rep + rep;
     const query_tile q = query_tile_of(u, rep, tile);
     const int64_t n = min64(ATTENTION_ROWS, u->seq->q_len - tile * ATTENTION_ROWS);
-    for (int64_t d = 0; d < D; d += LANES)
+    for (int64_t r = 0; u->keeps_sums && r < n; r++) {
+        float *sum = attention_query_sum(u, u->seq->q_begin + tile * ATTENTION_ROWS + r, head);
+        for (int64_t d = 0; d < D; d++)
+            sum[d] = q.dq[d * ATTENTION_ROWS + r];
+    }
+    for (int64_t d = 0; attention_ends(a, u->seq) && d < D; d += LANES)
         for (int64_t r = 0; r < n; r += LANES) {
             vec square[LANES];
             for (int i = 0; i < LANES; i++)

@@ -24,7 +24,7 @@ typedef struct few_rows_state {
 
 static bool attention_takes_few_rows(const tess_attention *a, const attention_tile *t)
 {
-    return t->n_rows <= ATTENTION_FEW_ROWS && a->head_size % LANES == 0;
+    return t->n_rows <= ATTENTION_FEW_ROWS && a->head_size % LANES == 0 && a->state == NULL;
 }
 
 /* c (n) = [c +] a (k) b (k,n); n must be a multiple of 16. */

@@ -121,6 +121,53 @@ static void pack_tile_queries(const tess_attention *a, const attention_tile *t, 
         pack_query_rows(a, t, r, q + r * padded_head(a));
 }
 
+/* Takes the sums of earlier calls: from rows to tiles with a query in each lane. */
+static void load_state(const tess_attention *a, const attention_tile *t, softmax_lanes *state, float *out)
+{
+    const int64_t D = a->head_size;
+    int64_t token[ATTENTION_ROWS], head[ATTENTION_ROWS];
+    attention_rows(t, 0, t->n_rows, token, head);
+    for (int g = 0; g < GROUPS; g++) {
+        float m[TILE_ROWS] = {0}, l[TILE_ROWS] = {0};
+        const int64_t first = g * TILE_ROWS, n = min64(t->n_rows - first, TILE_ROWS);
+        for (int64_t r = 0; r < n; r++) {
+            m[r] = attention_row_state(a, token[first + r], head[first + r])[0];
+            l[r] = attention_row_state(a, token[first + r], head[first + r])[1];
+        }
+        state[g].m = _mm512_loadu_ps(m);
+        state[g].l = _mm512_loadu_ps(l);
+        for (int64_t d = 0; d < D; d += TILE_ROWS) {
+            __m512i square[TILE_ROWS];
+            for (int64_t r = 0; r < TILE_ROWS; r++)
+                square[r] =
+                    r < n
+                        ? _mm512_castps_si512(v_load(attention_row_state(a, token[first + r], head[first + r]) + 2 + d,
+                                                     min64(TILE_ROWS, D - d)))
+                        : _mm512_setzero_si512();
+            transpose_16x16_avx512(square);
+            for (int i = 0; i < TILE_ROWS; i++)
+                _mm512_store_si512(out + (d / TILE_ROWS * GROUPS + g) * TILE_FLOATS + i * 16, square[i]);
+        }
+    }
+}
+
+static void store_state(const tess_attention *a, const attention_tile *t, const softmax_lanes *state, const float *out)
+{
+    const int64_t D = a->head_size;
+    int64_t token[ATTENTION_ROWS], head[ATTENTION_ROWS];
+    attention_rows(t, 0, t->n_rows, token, head);
+    for (int64_t r = 0; r < t->n_rows; r++) {
+        const int64_t g = r / TILE_ROWS, lane = r % TILE_ROWS;
+        float m[TILE_ROWS], l[TILE_ROWS], *to = attention_row_state(a, token[r], head[r]);
+        _mm512_storeu_ps(m, state[g].m);
+        _mm512_storeu_ps(l, state[g].l);
+        to[0] = m[lane];
+        to[1] = l[lane];
+        for (int64_t d = 0; d < D; d++)
+            to[2 + d] = out[(d / TILE_ROWS * GROUPS + g) * TILE_FLOATS + d % TILE_ROWS * 16 + lane];
+    }
+}
+
 static void write_tile(const tess_attention *a, const attention_tile *t, const softmax_lanes *state, const float *out)
 {
     const int64_t D = a->head_size;
@@ -148,6 +195,18 @@ static void write_tile(const tess_attention *a, const attention_tile *t, const s
         a->lse[token[r] * a->n_heads + head[r]] = lse[r];
 }
 
+/* Returns the number of blocks of keys of a call. */
+static int64_t blocks_of(const tess_attention *a, const tess_attention_seq *s)
+{
+    return divide_up(tess_attention_key_end(a, s) - s->k_begin, ATTENTION_KEYS);
+}
+
+/* Whether the blocks of a sequence are packed in advance: several tiles use them, or they come in parts. */
+static bool packs_in_advance(const tess_attention *a, const tess_attention_seq *s)
+{
+    return s->q_len * (a->n_heads / a->n_kv_heads) > ATTENTION_ROWS || a->state != NULL;
+}
+
 /* Blocks that were packed in advance. The blocks of sequence i begin at block first[i]; -1: its tiles pack their
  * own. */
 typedef struct packed_keys {
@@ -165,13 +224,14 @@ static key_block key_block_of(const attention_forward_job *job, const attention_
 {
     const packed_keys *packed = job->context;
     const int64_t first = packed->first[t->seq_index], base = block * ATTENTION_KEYS;
-    const int64_t n = min64(ATTENTION_KEYS, t->key_end - base);
+    const int64_t n = min64(ATTENTION_KEYS, t->key_end - base), k_begin = t->seq->k_begin;
     key_block b = {.base = base, .n = divide_up(n, TILE_K) * TILE_K, .packed = own};
     if (first < 0)
         pack_block(job->a, t->seq, t->kv_head, base, n, own);
     else
-        b.packed = packed->blocks +
-                   (first + t->kv_head * divide_up(t->seq->k_len, ATTENTION_KEYS) + block) * block_elements(job->a);
+        b.packed =
+            packed->blocks + (first + t->kv_head * blocks_of(job->a, t->seq) + block - k_begin / ATTENTION_KEYS) *
+                                 block_elements(job->a);
     return b;
 }
 
@@ -196,6 +256,7 @@ static tile_memory tile_memory_of(const tess_attention *a, void *memory)
 /* The position of a tile in the blocks that it sees. */
 typedef struct block_walk {
     int64_t first, end, block;
+    bool adds; /* the output has a value before the first block */
     key_block before, now, next;
 } block_walk;
 
@@ -213,7 +274,7 @@ static int64_t list_products(const attention_forward_job *job, const attention_t
     }
     if (w->block > w->first)
         n += add_values(w->before.packed + ATTENTION_KEYS * ld, at->m->p[(w->block - 1) % 2], ld, w->before.n,
-                        w->block - 1 > w->first, at->out, at->list + n);
+                        w->adds || w->block - 1 > w->first, at->out, at->list + n);
     return n;
 }
 
@@ -223,7 +284,8 @@ static void forward_blocks(const attention_forward_job *job, const attention_til
 {
     const tess_attention *a = job->a;
     const int64_t first = t->key_begin / ATTENTION_KEYS, end = divide_up(t->key_end, ATTENTION_KEYS);
-    block_walk w = {.first = first, .end = end, .block = first - 1};
+    const bool adds = a->state != NULL;
+    block_walk w = {.first = first, .end = end, .block = first - 1, .adds = adds};
     product_stream products = products_none(at->m->nowhere);
     lane_keys keys[GROUPS];
     for (int g = 0; g < GROUPS; g++)
@@ -244,7 +306,7 @@ static void forward_blocks(const attention_forward_job *job, const attention_til
             softmax_block(scores, GROUPS, w.now.n, a->scale * 0x1.715476p+0f, state, at->m->p[w.block % 2], &products);
         if (moved || w.block == first) {
             products_finish(&products);
-            if (w.block > first)
+            if (adds || w.block > first)
                 correct(state, padded_head(a), at->out);
         }
     }
@@ -265,9 +327,16 @@ static void forward_tile(const attention_forward_job *job, const attention_tile 
     attention_sinks(job->a, t, 0, ATTENTION_ROWS, sink);
     for (int g = 0; g < GROUPS; g++)
         state[g] = softmax_begin(job->a, _mm512_loadu_ps(sink + g * 16));
+    if (job->a->state != NULL)
+        memset(at.out, 0, sizeof(float) * (size_t)(ATTENTION_ROWS * padded_head(job->a)));
+    if (!attention_begins(job->a, t->seq))
+        load_state(job->a, t, state, at.out);
     pack_tile_queries(job->a, t, at.q);
     forward_blocks(job, t, &at, state);
-    write_tile(job->a, t, state, at.out);
+    if (attention_ends(job->a, t->seq))
+        write_tile(job->a, t, state, at.out);
+    else
+        store_state(job->a, t, state, at.out);
 }
 
 typedef struct pack_job {
@@ -285,13 +354,13 @@ static void pack_blocks(void *context, int64_t begin, int64_t end, TESS_UNUSED i
         int64_t n_blocks;
         for (;; i++) {
             s = &a->seqs[i];
-            n_blocks = divide_up(s->k_len, ATTENTION_KEYS);
+            n_blocks = blocks_of(a, s);
             if (job->packed.first[i] >= 0 && block < job->packed.first[i] + n_blocks * a->n_kv_heads)
                 break;
         }
-        const int64_t at = block - job->packed.first[i], base = at % n_blocks * ATTENTION_KEYS;
+        const int64_t at = block - job->packed.first[i], base = s->k_begin + at % n_blocks * ATTENTION_KEYS;
         if (base + ATTENTION_KEYS > attention_first_key(a, s->k_len - s->q_len))
-            pack_block(a, s, at / n_blocks, base, min64(ATTENTION_KEYS, s->k_len - base),
+            pack_block(a, s, at / n_blocks, base, min64(ATTENTION_KEYS, tess_attention_key_end(a, s) - base),
                        job->packed.blocks + block * block_elements(a));
     }
 }
@@ -303,8 +372,8 @@ tess_status tess_attention_forward_amx(tess_stream *stream, const tess_attention
     TESS_TRY(tess_attention_check(a, NULL));
     int64_t n_blocks = 0;
     for (int64_t i = 0; i < a->n_seqs; i++)
-        if (a->seqs[i].q_len * (a->n_heads / a->n_kv_heads) > ATTENTION_ROWS)
-            n_blocks += divide_up(a->seqs[i].k_len, ATTENTION_KEYS) * a->n_kv_heads;
+        if (packs_in_advance(a, &a->seqs[i]))
+            n_blocks += blocks_of(a, &a->seqs[i]) * a->n_kv_heads;
     const size_t packed_bytes = sizeof(uint16_t) * (size_t)(n_blocks * block_elements(a));
     const size_t first_bytes = attention_align(sizeof(int64_t) * (size_t)a->n_seqs);
     pack_job job = {.a = a};
@@ -323,9 +392,9 @@ tess_status tess_attention_forward_amx(tess_stream *stream, const tess_attention
     tiles.worker_memory = (char *)job.packed.first + first_bytes;
     n_blocks = 0;
     for (int64_t i = 0; i < a->n_seqs; i++) {
-        const bool shared = a->seqs[i].q_len * (a->n_heads / a->n_kv_heads) > ATTENTION_ROWS;
+        const bool shared = packs_in_advance(a, &a->seqs[i]);
         job.packed.first[i] = shared ? n_blocks : -1;
-        n_blocks += shared ? divide_up(a->seqs[i].k_len, ATTENTION_KEYS) * a->n_kv_heads : 0;
+        n_blocks += shared ? blocks_of(a, &a->seqs[i]) * a->n_kv_heads : 0;
     }
     tess_threads_run(stream->threads, pack_blocks, &job, n_blocks, 1);
     tess_attention_run_forward(stream, &tiles);

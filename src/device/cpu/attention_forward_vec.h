@@ -84,6 +84,56 @@ static void begin_tile(const tess_attention *a, const attention_tile *t, const f
     memset(m->out, 0, sizeof(float) * (size_t)(ATTENTION_ROWS * ld));
 }
 
+static void begin_state(const tess_attention *a, const attention_tile *t, softmax_state *state)
+{
+    float sink[ATTENTION_ROWS];
+    attention_sinks(a, t, 0, ATTENTION_ROWS, sink);
+    for (int g = 0; g < GROUPS; g++) {
+        state->m[g] = v_load(sink + g * LANES, LANES);
+        state->l[g] = v_set(a->sinks != NULL ? 1 : 0);
+    }
+}
+
+/* Takes the sums of earlier calls. */
+static void load_state(const tess_attention *a, const attention_tile *t, const forward_memory *m, softmax_state *state)
+{
+    const int64_t D = a->head_size, ld = divide_up(D, LANES) * LANES;
+    float most[ATTENTION_ROWS] = {0}, sum[ATTENTION_ROWS] = {0};
+    for (int64_t r = 0; r < t->n_rows; r++) {
+        int64_t token, head;
+        attention_row(t, r, &token, &head);
+        const float *from = attention_row_state(a, token, head);
+        most[r] = from[0];
+        sum[r] = from[1];
+        widen_row(from, 2, D, TESS_F32, m->rows + r * ld, ld);
+    }
+    turn_rows(m->rows, ld, t->n_rows, D, m->out, ATTENTION_ROWS);
+    for (int g = 0; g < GROUPS; g++) {
+        state->m[g] = v_load(most + g * LANES, LANES);
+        state->l[g] = v_load(sum + g * LANES, LANES);
+    }
+}
+
+static void store_state(const tess_attention *a, const attention_tile *t, const forward_memory *m,
+                        const softmax_state *state)
+{
+    const int64_t D = a->head_size;
+    float most[ATTENTION_ROWS], sum[ATTENTION_ROWS];
+    for (int g = 0; g < GROUPS; g++) {
+        v_store(most + g * LANES, state->m[g], LANES);
+        v_store(sum + g * LANES, state->l[g], LANES);
+    }
+    for (int64_t r = 0; r < t->n_rows; r++) {
+        int64_t token, head;
+        attention_row(t, r, &token, &head);
+        float *to = attention_row_state(a, token, head);
+        to[0] = most[r];
+        to[1] = sum[r];
+        for (int64_t d = 0; d < D; d++)
+            to[2 + d] = m->out[d * ATTENTION_ROWS + r];
+    }
+}
+
 static void end_tile(const tess_attention *a, const attention_tile *t, const forward_memory *m,
                      const softmax_state *state)
 {
@@ -137,12 +187,10 @@ static void forward_tile(const attention_forward_job *job, const attention_tile 
     visible keys;
     begin_tile(a, t, &m, &keys);
     softmax_state state;
-    float sink[ATTENTION_ROWS];
-    attention_sinks(a, t, 0, ATTENTION_ROWS, sink);
-    for (int g = 0; g < GROUPS; g++) {
-        state.m[g] = v_load(sink + g * LANES, LANES);
-        state.l[g] = v_set(a->sinks != NULL ? 1 : 0);
-    }
+    if (attention_begins(a, t->seq))
+        begin_state(a, t, &state);
+    else
+        load_state(a, t, &m, &state);
     for (int64_t base = t->key_begin / ATTENTION_KEYS * ATTENTION_KEYS; base < t->key_end; base += ATTENTION_KEYS) {
         const int64_t n = min64(ATTENTION_KEYS, t->key_end - base), n4 = divide_up(n, 4) * 4;
         ask_for_blocks(a, t, base);
@@ -158,7 +206,10 @@ static void forward_tile(const attention_forward_job *job, const attention_tile 
                                     a->v_stride, n, D, a->dtype, m.keys);
         product(D, lanes, n, transposed(v), m.scores, ATTENTION_ROWS, m.out, ATTENTION_ROWS, true, state.correction);
     }
-    end_tile(a, t, &m, &state);
+    if (attention_ends(a, t->seq))
+        end_tile(a, t, &m, &state);
+    else
+        store_state(a, t, &m, &state);
 }
 
 static tess_status forward(tess_stream *stream, const tess_attention *a)

@@ -77,6 +77,23 @@ static inline void attention_sinks(const tess_attention *a, const attention_tile
                                        (size_t)(t->kv_head * t->n_rep + (t->row_begin + r + i) % t->n_rep));
 }
 
+/* The sums of a row that the call's state keeps: m, l and o (D). */
+static inline float *attention_row_state(const tess_attention *a, int64_t token, int64_t head)
+{
+    return a->state + (token * a->n_heads + head) * (a->head_size + 2);
+}
+
+/* Whether the sums of a sequence's rows begin with this call, and whether they end with it. */
+static inline bool attention_begins(const tess_attention *a, const tess_attention_seq *s)
+{
+    return a->state == NULL || s->first;
+}
+
+static inline bool attention_ends(const tess_attention *a, const tess_attention_seq *s)
+{
+    return a->state == NULL || s->last;
+}
+
 /* Returns the key position of row r. */
 static inline int64_t attention_position(const attention_tile *t, int64_t r)
 {
@@ -118,11 +135,43 @@ typedef struct attention_unit {
     const tess_attention *a; /* &g->forward */
     const tess_attention_seq *seq;
     int64_t kv_head, n_rep;
-    int64_t n_blocks; /* number of key blocks */
-    int64_t n_tiles;  /* number of query tiles per query head */
+    int64_t n_keys;           /* keys of the call; rows of k and v are counted from the first of them */
+    int64_t q_first, k_first; /* positions of the first query and the first key; 0 if the call has all keys */
+    int64_t n_blocks;         /* number of key blocks */
+    int64_t n_tiles;          /* number of query tiles per query head */
     char *memory;
-    float *delta; /* (T, H) receives dout.out of each row, or NULL: there is no gradient of sinks */
+    float *delta;    /* (T, H) receives dout.out of each row, or NULL: it is not wanted */
+    bool keeps_sums; /* the call is one of several: sums begin, and are kept, in the state */
 } attention_unit;
+
+/* The sums that a unit keeps between calls: dq of a row of a query head (D), dk and dv of a key (2 D). */
+static inline float *attention_query_sum(const attention_unit *u, int64_t row, int64_t head)
+{
+    return u->a->state + (row * u->a->n_heads + head) * u->a->head_size;
+}
+
+static inline float *attention_key_sum(const attention_unit *u, int64_t key)
+{
+    return u->a->state + ((u->seq->k_row + key) * u->a->n_kv_heads + u->kv_head) * 2 * u->a->head_size;
+}
+
+/* The row of dk and dv of a key of the call. */
+static inline int64_t attention_key_row(const attention_unit *u, int64_t key)
+{
+    return (u->keeps_sums ? u->seq->k_row : u->seq->q_begin) + key;
+}
+
+/* The first key of the call that query `i` sees, and the number of its own key, which is the last one. Either may lie
+ * before the call's keys, and the last one after them. */
+static inline int64_t attention_first_seen(const attention_unit *u, int64_t i)
+{
+    return attention_first_key(u->a, u->q_first + i) - u->k_first;
+}
+
+static inline int64_t attention_last_seen(const attention_unit *u, int64_t i)
+{
+    return u->q_first + i - u->k_first;
+}
 
 /* The operands of the gradient of the sinks. */
 typedef struct attention_sinks_job {

@@ -30,6 +30,14 @@ static void run_tile(const forward_run *run, int64_t seq_index, int64_t index, v
     tile.n_rows = min64(ATTENTION_ROWS, n_rows - tile.row_begin);
     tile.key_begin = attention_first_key(a, attention_position(&tile, 0));
     tile.key_end = attention_position(&tile, tile.n_rows - 1) + 1;
+    if (a->state != NULL) {
+        tile.key_begin = max64(tile.key_begin, s->k_begin);
+        tile.key_end = min64(tile.key_end, s->k_end);
+        if (tile.key_begin >= tile.key_end)
+            tile.key_begin = tile.key_end = 0;
+        if (tile.key_end == 0 && !s->first && !s->last)
+            return;
+    }
     run->job->tile(run->job, &tile, memory);
 }
 
@@ -103,15 +111,20 @@ static attention_unit unit_of(const backward_run *run, int64_t index, char *memo
 {
     const tess_attention *a = &run->g->forward;
     const tess_attention_seq *s = &a->seqs[index / a->n_kv_heads];
+    const int64_t n_keys = tess_attention_key_end(a, s) - s->k_begin;
     return (attention_unit){.g = run->g,
                             .a = a,
                             .seq = s,
                             .kv_head = index % a->n_kv_heads,
                             .n_rep = a->n_heads / a->n_kv_heads,
-                            .n_blocks = divide_up(s->k_len, run->steps->block_keys),
+                            .n_keys = n_keys,
+                            .q_first = s->k_len - s->q_len,
+                            .k_first = s->k_begin,
+                            .n_blocks = divide_up(n_keys, run->steps->block_keys),
                             .n_tiles = divide_up(s->q_len, run->steps->tile_rows),
                             .memory = memory,
-                            .delta = run->delta};
+                            .delta = run->delta,
+                            .keeps_sums = a->state != NULL};
 }
 
 static void pack(const attention_backward_steps *steps, const attention_unit *u, int64_t piece, void *memory)
@@ -190,6 +203,10 @@ static int64_t blocks_of(const tess_attention_seq *s, int64_t begin, int64_t end
 static wanted_pieces wanted_of(const attention_unit *u, const attention_backward_steps *steps)
 {
     const tess_attention_grad *g = u->g;
+    if (g->wanted == TESS_ATTENTION_QUERIES)
+        return (wanted_pieces){.n_reps = u->n_rep, .n_tiles = u->n_tiles};
+    if (g->wanted == TESS_ATTENTION_KEYS)
+        return (wanted_pieces){.n_blocks = u->n_blocks};
     if (!g->in_part)
         return (wanted_pieces){0, u->n_blocks, 0, u->n_rep, 0, u->n_tiles};
     const int64_t head = u->kv_head * u->n_rep;
@@ -204,7 +221,7 @@ static void run_together(tess_stream *stream, backward_run *run)
 {
     const attention_unit *u = &run->unit;
     const wanted_pieces w = run->wanted = wanted_of(u, run->steps);
-    const bool sinks = run->delta != NULL && w.n_reps > 0; /* packing writes delta */
+    const bool sinks = u->delta != NULL && w.n_reps > 0; /* packing writes delta */
     if (w.n_blocks == 0 && w.n_reps * w.n_tiles == 0 && !sinks)
         return;
     run_phase(stream, run, PHASE_PACK, 0, u->n_blocks + u->n_rep * u->n_tiles);
@@ -226,15 +243,27 @@ static bool units_are_too_few(const tess_attention *a, int n_threads)
     return n_threads > 1 && largest > 1.4 * all / n_threads;
 }
 
+static void run_sinks(tess_stream *stream, const tess_attention_grad *g, const attention_backward_steps *steps,
+                      float *delta)
+{
+    attention_sinks_job sinks = {g, delta, g->in_part ? g->head_begin : 0,
+                                 g->in_part ? g->head_end : g->forward.n_heads};
+    tess_threads_run(stream->threads, steps->sinks, &sinks, divide_up(sinks.head_end - sinks.head, ATTENTION_SINKS), 1);
+}
+
 tess_status tess_attention_run_backward(tess_stream *stream, const tess_attention_grad *g,
                                         const attention_backward_steps *steps)
 {
     const tess_attention *a = &g->forward;
     const int n_threads = tess_threads_count(stream->threads);
-    const bool together = g->in_part || units_are_too_few(a, n_threads);
+    const bool together = g->in_part || a->state != NULL || units_are_too_few(a, n_threads);
     int64_t longest = 0, tokens = 0;
+    if (g->wanted == TESS_ATTENTION_SINKS) {
+        run_sinks(stream, g, steps, g->delta);
+        return TESS_OK;
+    }
     for (int64_t i = 0; i < a->n_seqs; i++) {
-        longest = max64(longest, a->seqs[i].k_len);
+        longest = max64(longest, max64(a->seqs[i].q_len, tess_attention_key_end(a, &a->seqs[i]) - a->seqs[i].k_begin));
         tokens = max64(tokens, a->seqs[i].q_begin + a->seqs[i].q_len);
     }
     backward_run run = {.g = g, .steps = steps, .unit_bytes = steps->unit_bytes(a, longest)};
@@ -245,7 +274,10 @@ tess_status tess_attention_run_backward(tess_stream *stream, const tess_attentio
     TESS_TRY(tess_stream_scratch(stream, units_bytes + workers_bytes + delta_bytes, &scratch));
     run.unit_memory = scratch;
     run.worker_memory = run.unit_memory + units_bytes;
-    run.delta = g->dsinks != NULL ? (float *)(run.worker_memory + workers_bytes) : NULL;
+    if (g->wanted == TESS_ATTENTION_QUERIES)
+        run.delta = g->delta;
+    else if (g->dsinks != NULL)
+        run.delta = (float *)(run.worker_memory + workers_bytes);
     const int64_t n_units = a->n_seqs * a->n_kv_heads;
     if (!together)
         run_phase(stream, &run, PHASE_UNITS, 0, n_units);
@@ -253,9 +285,7 @@ tess_status tess_attention_run_backward(tess_stream *stream, const tess_attentio
         run.unit = unit_of(&run, i, run.unit_memory);
         run_together(stream, &run);
     }
-    attention_sinks_job sinks = {g, run.delta, g->in_part ? g->head_begin : 0, g->in_part ? g->head_end : a->n_heads};
     if (g->dsinks != NULL)
-        tess_threads_run(stream->threads, steps->sinks, &sinks, divide_up(sinks.head_end - sinks.head, ATTENTION_SINKS),
-                         1);
+        run_sinks(stream, g, steps, run.delta);
     return TESS_OK;
 }

@@ -1,6 +1,8 @@
 /* Packs the operands of bf16 attention backward and writes its results: see attention_unit_amx.h. */
 #include "device/cpu/attention_unit_amx.h"
 
+#include <string.h>
+
 /* Lists BLOCK rows of one head; rows from the n-th on are NULL. */
 static void rows_of(const void *x, int64_t at, int64_t stride, int64_t n, const uint16_t *rows[BLOCK])
 {
@@ -11,7 +13,7 @@ static void rows_of(const void *x, int64_t at, int64_t stride, int64_t n, const 
 void tess_attention_pack_keys_amx(const attention_unit *u, int64_t block)
 {
     const tess_attention *a = u->a;
-    const int64_t D = a->head_size, ld = padded_head(a), base = block * BLOCK, left = u->seq->k_len - base;
+    const int64_t D = a->head_size, ld = padded_head(a), base = block * BLOCK, left = u->n_keys - base;
     const unit_layout l = unit_layout_of(u, block);
     const uint16_t *k[BLOCK], *v[BLOCK];
     rows_of(u->seq->k, base * a->k_stride + u->kv_head * D, a->k_stride, left, k);
@@ -36,6 +38,34 @@ static float dot(const uint16_t *x, const uint16_t *y, int64_t D)
     return v_sum(sum);
 }
 
+/* Returns dout.out of a row, or takes it from an earlier call. */
+static float delta_of(const attention_unit *u, const uint16_t *dout, int64_t token, int64_t head)
+{
+    const tess_attention *a = u->a;
+    if (u->g->wanted == TESS_ATTENTION_KEYS)
+        return u->g->delta[token * a->n_heads + head];
+    return dot(dout, (const uint16_t *)a->out + token * a->out_stride + head * a->head_size, a->head_size);
+}
+
+/* Returns where tiles of dq (D / 16, PARTS) have element d of query r. */
+static int64_t dq_at(int64_t r, int64_t d)
+{
+    return (d / TILE_ROWS * PARTS + r / TILE_ROWS) * TILE_FLOATS + d % TILE_ROWS * 16 + r % TILE_ROWS;
+}
+
+/* Takes the sums of earlier calls. */
+static void load_dq(const attention_unit *u, int64_t rep, int64_t tile, float *dq)
+{
+    const int64_t D = u->a->head_size, row = u->seq->q_begin + tile * BLOCK;
+    const int64_t n = min64(BLOCK, u->seq->q_len - tile * BLOCK);
+    memset(dq, 0, sizeof(float) * (size_t)(BLOCK * padded_head(u->a)));
+    for (int64_t r = 0; !u->seq->first && r < n; r++) {
+        const float *sum = attention_query_sum(u, row + r, u->kv_head * u->n_rep + rep);
+        for (int64_t d = 0; d < D; d++)
+            dq[dq_at(r, d)] = sum[d];
+    }
+}
+
 void tess_attention_pack_queries_amx(const attention_unit *u, int64_t rep, int64_t tile, TESS_UNUSED void *memory)
 {
     const tess_attention *a = u->a;
@@ -56,10 +86,12 @@ void tess_attention_pack_queries_amx(const attention_unit *u, int64_t rep, int64
     for (int64_t i = 0; i < BLOCK; i++) {
         const int64_t token = begin + i;
         t.lse[i] = i < n ? a->lse[token * a->n_heads + head] * 0x1.715476p+0f : 0;
-        t.delta[i] = i < n ? dot(dout[i], (const uint16_t *)a->out + token * a->out_stride + head * D, D) : 0;
+        t.delta[i] = i < n ? delta_of(u, dout[i], token, head) : 0;
         if (u->delta != NULL && i < n)
             u->delta[token * a->n_heads + head] = t.delta[i];
     }
+    if (u->g->wanted == TESS_ATTENTION_QUERIES)
+        load_dq(u, rep, tile, t.dq);
 }
 
 /* Writes row j of C tiles (PARTS, D / 16), times factor, as bf16. */
@@ -72,12 +104,35 @@ static void write_key_row(const float *sum, int64_t j, int64_t ld, float factor,
     }
 }
 
+/* Returns where tiles of dk and dv (PARTS, D / 16) have element d of key j. */
+static int64_t key_at(int64_t j, int64_t d, int64_t ld)
+{
+    return (j / TILE_ROWS * (ld / TILE_ROWS) + d / TILE_ROWS) * TILE_FLOATS + j % TILE_ROWS * 16 + d % TILE_ROWS;
+}
+
+void tess_attention_load_keys_amx(const attention_unit *u, int64_t block, float *dk, float *dv)
+{
+    const int64_t D = u->a->head_size, ld = padded_head(u->a), base = block * BLOCK;
+    memset(dk, 0, sizeof(float) * (size_t)(BLOCK * ld));
+    memset(dv, 0, sizeof(float) * (size_t)(BLOCK * ld));
+    for (int64_t j = 0; !u->seq->first && j < min64(BLOCK, u->n_keys - base); j++)
+        for (int64_t d = 0; d < D; d++) {
+            dk[key_at(j, d, ld)] = attention_key_sum(u, base + j)[d];
+            dv[key_at(j, d, ld)] = attention_key_sum(u, base + j)[D + d];
+        }
+}
+
 void tess_attention_write_keys_amx(const attention_unit *u, int64_t block, const float *dk, const float *dv)
 {
     const tess_attention *a = u->a;
-    const int64_t D = a->head_size, ld = padded_head(a), base = block * BLOCK;
-    for (int64_t j = 0; j < min64(BLOCK, u->seq->k_len - base); j++) {
-        const int64_t row = u->seq->q_begin + base + j;
+    const int64_t D = a->head_size, ld = padded_head(a), base = block * BLOCK, n = min64(BLOCK, u->n_keys - base);
+    for (int64_t j = 0; u->keeps_sums && j < n; j++)
+        for (int64_t d = 0; d < D; d++) {
+            attention_key_sum(u, base + j)[d] = dk[key_at(j, d, ld)];
+            attention_key_sum(u, base + j)[D + d] = dv[key_at(j, d, ld)];
+        }
+    for (int64_t j = 0; attention_ends(a, u->seq) && j < n; j++) {
+        const int64_t row = attention_key_row(u, base + j);
         write_key_row(dk, j, ld, a->scale, D, (uint16_t *)u->g->dk + row * u->g->dk_stride + u->kv_head * D);
         write_key_row(dv, j, ld, 1, D, (uint16_t *)u->g->dv + row * u->g->dv_stride + u->kv_head * D);
     }
@@ -91,7 +146,12 @@ void tess_attention_write_dq_amx(const attention_unit *u, int64_t rep, int64_t t
     uint16_t *out =
         (uint16_t *)u->g->dq + (u->seq->q_begin + tile * BLOCK) * u->g->dq_stride + (u->kv_head * u->n_rep + rep) * D;
     const __m512 scale = _mm512_set1_ps(a->scale);
-    for (int64_t r = 0; r < n; r += TILE_ROWS)
+    for (int64_t r = 0; u->keeps_sums && r < n; r++) {
+        float *sum = attention_query_sum(u, u->seq->q_begin + tile * BLOCK + r, u->kv_head * u->n_rep + rep);
+        for (int64_t d = 0; d < D; d++)
+            sum[d] = t.dq[dq_at(r, d)];
+    }
+    for (int64_t r = 0; attention_ends(a, u->seq) && r < n; r += TILE_ROWS)
         for (int64_t d = 0; d < D; d += TILE_ROWS) {
             __m512i square[TILE_ROWS];
             for (int i = 0; i < TILE_ROWS; i++) {

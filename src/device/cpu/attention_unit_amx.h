@@ -67,6 +67,9 @@ void tess_attention_pack_keys_amx(const attention_unit *u, int64_t block);
 void tess_attention_pack_queries_amx(const attention_unit *u, int64_t rep, int64_t tile, void *memory);
 void tess_attention_write_dq_amx(const attention_unit *u, int64_t rep, int64_t tile, void *memory);
 
+/* Takes the sums dk and dv of earlier calls for a block. */
+void tess_attention_load_keys_amx(const attention_unit *u, int64_t block, float *dk, float *dv);
+
 /* Writes dk and dv of a block, which are C tiles (PARTS, D / 16). */
 void tess_attention_write_keys_amx(const attention_unit *u, int64_t block, const float *dk, const float *dv);
 

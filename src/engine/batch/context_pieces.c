@@ -11,6 +11,7 @@ tess_context tess_context_of(const tess_config *c)
     return (tess_context){.points = {.degree = (int)c->parallelism.context_parallel_degree},
                           .n_leaves = (int)c->training.context_leaves,
                           .by_heads = c->parallelism.context_parallel_method == TESS_CONTEXT_ULYSSES,
+                          .rings = c->parallelism.context_parallel_method == TESS_CONTEXT_RING,
                           .folded = c->parallelism.context_parallel_load_balancer == TESS_BALANCER_ZIGZAG};
 }
 

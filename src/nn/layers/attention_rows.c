@@ -58,11 +58,11 @@ void tess_attention_sequences(const tess_layer_call *c, const void *k, const voi
     for (int64_t i = 0; i < batch->n_seqs; i++) {
         int64_t begin = batch->cu_seqlens[i], length = batch->cu_seqlens[i + 1] - begin;
         int64_t at = column + (cached ? 0 : begin * stride), past = cached ? batch->pos[begin] : 0;
-        seqs[i] = (tess_attention_seq){begin,
-                                       length,
-                                       past + length,
-                                       tess_at(c, cached ? batch->cache->k[c->block->layer] : k, at),
-                                       tess_at(c, cached ? batch->cache->v[c->block->layer] : v, at),
-                                       cached ? batch->pages[i] : NULL};
+        seqs[i] = (tess_attention_seq){.q_begin = begin,
+                                       .q_len = length,
+                                       .k_len = past + length,
+                                       .k = tess_at(c, cached ? batch->cache->k[c->block->layer] : k, at),
+                                       .v = tess_at(c, cached ? batch->cache->v[c->block->layer] : v, at),
+                                       .pages = cached ? batch->pages[i] : NULL};
     }
 }

@@ -1,4 +1,5 @@
-/* Attention if ranks divide the tokens of a batch, or if its tokens lie in leaves (tess_context in nn/points.h). The
+/* Attention if ranks divide the tokens of a batch, or if its tokens lie in leaves (tess_context in nn/points.h), except
+ * the ring (context_ring.c). The
  * kernels work on all tokens in the order of their positions, so the bits are those of one rank without leaves.
  *
  * By heads (Ulysses): each rank attends with some key heads and their query heads. One exchange turns a rank's tokens
@@ -33,6 +34,11 @@ static bool goes_by_heads(const tess_context *context)
     return context->by_heads || context->points.degree == 1;
 }
 
+static bool goes_round(const tess_context *context)
+{
+    return context->rings && !goes_by_heads(context);
+}
+
 static own_heads heads_of(const tess_context *context, int64_t H, int64_t G, int64_t D, int rank)
 {
     const int degree = context->points.degree;
@@ -58,6 +64,8 @@ size_t tess_context_attention_bytes(const tess_attention_params *p, const tess_c
 {
     if (p->n_kv_heads == 0)
         return 0;
+    if (goes_round(context))
+        return tess_ring_work_bytes(p, context, n_tokens);
     const own_heads h = heads_of(context, p->n_heads, p->n_kv_heads, p->head_size, 0);
     const int64_t elements = (QUERIES * h.n + KEYS * h.n_kv) * h.D;
     return (size_t)(n_tokens * context->points.degree) *
@@ -69,6 +77,8 @@ size_t tess_context_exchange_bytes(const tess_attention_params *p, const tess_co
 {
     if (p->n_kv_heads == 0)
         return 0;
+    if (goes_round(context)) /* it exchanges sums of rows with sinks alone */
+        return p->sinks >= 0 ? (size_t)(n_tokens * p->n_heads) * sizeof(float) : 0;
     const own_heads h = heads_of(context, p->n_heads, p->n_kv_heads, p->head_size, 0);
     const int64_t own = h.n * context->points.degree, all = p->n_heads;
     const int64_t most = !goes_by_heads(context) ? h.n : own > all ? own : all;
@@ -247,6 +257,8 @@ tess_status tess_context_attention_forward(const tess_layer_call *c, const tess_
 {
     if (goes_by_heads(c->context))
         return forward_by_heads(c, a, k, v);
+    if (goes_round(c->context))
+        return tess_ring_attention_forward(c, a, k, v);
     for (int64_t kv = 0; kv < a->n_kv_heads; kv++)
         TESS_TRY(forward_group(c, a, k, v, kv));
     return TESS_OK;
@@ -333,6 +345,8 @@ tess_status tess_context_attention_backward(const tess_layer_call *c, const tess
     const own_heads h = own_heads_of(c, &g->forward);
     if (goes_by_heads(c->context))
         return backward_heads(c, g, k, v, &h);
+    if (goes_round(c->context))
+        return tess_ring_attention_backward(c, g, k, v);
     for (int64_t kv = 0; kv < g->forward.n_kv_heads; kv++)
         TESS_TRY(backward_group(c, g, k, v, kv));
     return TESS_OK;

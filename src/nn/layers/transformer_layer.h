@@ -153,6 +153,17 @@ size_t tess_context_attention_bytes(const tess_attention_params *params, const t
 size_t tess_context_exchange_bytes(const tess_attention_params *params, const tess_context *context, int64_t n_tokens,
                                    tess_dtype dtype);
 
+/* The same as a ring (context_ring.c).
+ * tess_ring_work_bytes: call->context_work for n_tokens of this rank
+ * tess_ring_buffer_bytes: bytes of each of the ring's buffers */
+tess_status tess_ring_attention_forward(const tess_layer_call *call, const tess_attention *a, const void *k,
+                                        const void *v);
+tess_status tess_ring_attention_backward(const tess_layer_call *call, const tess_attention_grad *g, const void *k,
+                                         const void *v);
+size_t tess_ring_work_bytes(const tess_attention_params *params, const tess_context *context, int64_t n_tokens);
+size_t tess_ring_buffer_bytes(const tess_attention_params *params, const tess_context *context, int64_t n_tokens,
+                              tess_dtype dtype);
+
 /* RMSNorm over the D channels of each of a token's heads, or over those of all heads (wide_norms).
  * heads: how the ranks that share the layer cut the heads. */
 tess_status tess_head_norm_forward(const tess_layer_call *call, const tess_norm *norm, tess_cut heads, const void *x,

@@ -447,6 +447,8 @@ template <typename E> static tess_status backward(tess_stream *s, attention_call
 static tess_status check(const tess_attention *a, const tess_attention_grad *g)
 {
     TESS_TRY(tess_attention_check(a, g));
+    TESS_CHECK(a->state == NULL && (g == NULL || g->wanted == TESS_ATTENTION_ALL), TESS_E_UNSUPPORTED,
+               "attention: a GPU takes all keys in one call, not in parts");
     TESS_CHECK(a->head_size <= MAX_HEAD, TESS_E_UNSUPPORTED, "attention: heads of %lld channels; a GPU takes up to %d",
                (long long)a->head_size, (int)MAX_HEAD);
     return TESS_OK;

@@ -19,7 +19,8 @@ enum { TENSOR_HEAD = 128 /* most channels of a head, which is padded to 64 or 12
  * bits must not depend on the addresses of its operands. */
 static inline bool tensor_attention_takes(const tess_attention *a)
 {
-    return a->dtype == TESS_BF16 && a->head_size <= TENSOR_HEAD && a->soft_cap == 0 && a->sinks == NULL;
+    return a->dtype == TESS_BF16 && a->head_size <= TENSOR_HEAD && a->soft_cap == 0 && a->sinks == NULL &&
+           a->state == NULL;
 }
 
 /* `n` rows of one key head, beginning with row `first` of the sequence. */
