@@ -76,7 +76,7 @@ static const tess_option step[] = {
     INT("--tp", step.tp, "1", 1, 128, "ranks that share every layer"),
     INT("--pp", step.pp, "1", 1, 128, "stages of a pipeline"),
     INT("--cp", step.cp, "1", 1, 128, "ranks that divide the tokens of each micro-batch"),
-    CHOICE("--cp-method", step.cp_method, "ulysses", "gather|ulysses", "parallelism.context_parallel_method"),
+    CHOICE("--cp-method", step.cp_method, "ulysses", "gather|ulysses|ring", "parallelism.context_parallel_method"),
     CHOICE("--cp-order", step.cp_order, "zigzag", "zigzag|contiguous", "parallelism.context_parallel_load_balancer"),
     INT("--leaves", step.leaves, "0", 0, 1024, "training.context_leaves; default: twice --cp, or 1 without it"),
     INT("--steps", step.steps, "5", 1, 1000, "timed steps, after two to warm up (--quick: one after one)"),

@@ -87,6 +87,12 @@ typedef enum tess_context_method {
     TESS_CONTEXT_RING,
     TESS_CONTEXT_METHODS
 } tess_context_method;
+static inline const char *tess_context_method_name(int method)
+{
+    static const char *const names[TESS_CONTEXT_METHODS] = {"gather", "ulysses", "ring"};
+    return names[method];
+}
+
 typedef enum tess_balancer { TESS_BALANCER_ZIGZAG, TESS_BALANCER_CONTIGUOUS } tess_balancer;
 
 typedef struct tess_parallelism_section {

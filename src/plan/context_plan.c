@@ -158,8 +158,9 @@ static const char *const way_names[TESS_CONTEXT_WAYS] = {"gather", "ulysses", "r
 static void choose(const tess_context_choice *choice, tess_config *c)
 {
     c->parallelism.context_parallel_degree = choice->degree;
-    c->parallelism.context_parallel_method =
-        choice->way == TESS_WAY_ULYSSES ? TESS_CONTEXT_ULYSSES : TESS_CONTEXT_GATHER;
+    c->parallelism.context_parallel_method = choice->way == TESS_WAY_ULYSSES ? TESS_CONTEXT_ULYSSES
+                                             : choice->way == TESS_WAY_RING  ? TESS_CONTEXT_RING
+                                                                             : TESS_CONTEXT_GATHER;
     c->parallelism.context_parallel_load_balancer = choice->folded ? TESS_BALANCER_ZIGZAG : TESS_BALANCER_CONTIGUOUS;
     c->parallelism.tensor_parallel_degree = c->parallelism.pipeline_parallel_degree =
         c->parallelism.expert_parallel_degree = 1;

@@ -16,12 +16,6 @@ typedef enum tess_verify_outcome {
 
 enum { TESS_VERIFY_EP = TESS_AXES, TESS_VERIFY_DEGREES };
 
-static inline const char *tess_context_method_name(int method)
-{
-    static const char *const names[TESS_CONTEXT_METHODS] = {"gather", "ulysses", "ring"};
-    return names[method];
-}
-
 /* Returns the name of a degree: of an axis, or "ep". */
 static inline const char *tess_verify_degree_name(int degree)
 {

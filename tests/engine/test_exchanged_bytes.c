@@ -8,6 +8,7 @@
 #include "support/crossed.h"
 #include "support/rig.h"
 #include "engine/engine.h"
+#include "nn/context_cost.h"
 #include "engine/stages/rank_stage.h"
 #include "config/config.h"
 #include "nn/context_cost.h"
@@ -318,7 +319,7 @@ static void messages_between_gpus_pass_through_the_host_only_if_they_must(void)
 }
 
 /* ---- Leaves of a ring ---- */
-enum { RING_LENGTH = 544, RING_LEAVES = 8 }; /* filled up to 768 tokens: leaves of 96 */
+enum { RING_LENGTH = 544, RING_LEAVES = 8, RING_TOKENS = 768 }; /* leaves of 96, which fill up the row */
 
 static tess_status next_row(void *self, int64_t index, tess_batch *batch)
 {
@@ -331,32 +332,6 @@ static tess_status next_row(void *self, int64_t index, tess_batch *batch)
     *batch = (tess_batch){
         .n_tokens = RING_LENGTH, .n_seqs = 1, .ids = ids, .pos = pos, .targets = ids, .cu_seqlens = cu_seqlens};
     return TESS_OK;
-}
-
-/* Returns the leaves of keys that a rank gets from others: all up to that of its last token, or with a window those
- * that a part of keys of its tokens lies in. Tokens after the row see only themselves. */
-static int64_t leaves_needed(int rank, int world, int64_t window, bool of_keys)
-{
-    const int own = RING_LEAVES / world, rows = 96;
-    bool needed[RING_LEAVES] = {false};
-    for (int i = 0; i < own; i++) {
-        const int leaf = rank * own + i, piece = leaf % 2 == 0 ? leaf / 2 : RING_LEAVES - 1 - leaf / 2;
-        for (int64_t t = piece * rows; t < (piece + 1) * rows && t < RING_LENGTH; t++) {
-            const int64_t least = window > 0 && t + 1 > window ? t + 1 - window : 0;
-            const int64_t most = window > 0 && t + window - 1 < RING_LENGTH ? t + window - 1 : RING_LENGTH - 1;
-            const int64_t from = (of_keys ? least : t) / TESS_ATTENTION_PART * TESS_ATTENTION_PART;
-            for (int64_t j = from; j <= (of_keys ? t : most); j++)
-                needed[j / rows] = true;
-        }
-    }
-    for (int i = 0; i < own; i++) {
-        const int leaf = rank * own + i;
-        needed[leaf % 2 == 0 ? leaf / 2 : RING_LEAVES - 1 - leaf / 2] = false;
-    }
-    int64_t n = 0;
-    for (int piece = 0; piece < RING_LEAVES; piece++)
-        n += needed[piece];
-    return n;
 }
 
 static void count_leaves(const char *precision, int64_t window)
@@ -378,13 +353,20 @@ static void count_leaves(const char *precision, int64_t window)
     EXPECT_OK(tess_engine_create(runtime, &config, &sizes, NULL, &e));
     tess_batch_source source = tess_engine_source(e, NULL, next_row);
     EXPECT_OK(tess_engine_step(e, &source, &report));
-    const int64_t element = strcmp(precision, "float32") == 0 ? 4 : 2, rows = 96, D = sizes.head_size;
-    const int64_t keys = leaves_needed(rank, world, window, true), queries = leaves_needed(rank, world, window, false);
-    const int64_t of_keys = 2 * sizes.n_kv_heads * D * element, of_queries = 2 * sizes.n_heads * (D * element + 4);
-    EXPECT_INT((int64_t)report.times.exchanged_bytes,
-               2 * sizes.n_layers * rows * (2 * keys * of_keys + queries * of_queries));
-    EXPECT_INT((int64_t)report.times.leaves,
-               2 * sizes.n_layers * (2 * keys + queries * (sizes.n_heads / sizes.n_kv_heads)));
+    const tess_context_sizes context = {.n_heads = sizes.n_heads,
+                                        .n_kv_heads = sizes.n_kv_heads,
+                                        .head_size = sizes.head_size,
+                                        .n_tokens = RING_TOKENS,
+                                        .length = RING_LENGTH,
+                                        .n_filled = RING_TOKENS - RING_LENGTH,
+                                        .window = window};
+    const tess_context_cost cost = tess_context_cost_of(&context, &e->pieces.context, TESS_WAY_RING);
+    const int64_t element = strcmp(precision, "float32") == 0 ? 4 : 2;
+    const int64_t elements = cost.forward.elements + cost.backward.elements, floats = cost.backward.floats;
+    if (window == 0 && world == 4 && rank == 3) /* it has pieces 3 and 4, and needs 0, 1 and 2 */
+        EXPECT_INT(cost.forward.elements, 3 * 96 * 2 * sizes.n_kv_heads * sizes.head_size);
+    EXPECT_INT((int64_t)report.times.exchanged_bytes, 2 * sizes.n_layers * (elements * element + floats * 4));
+    EXPECT_INT((int64_t)report.times.leaves, 2 * sizes.n_layers * (cost.forward.exchanges + cost.backward.exchanges));
     EXPECT(report.times.leaves_in_time <= report.times.leaves);
     tess_engine_destroy(&e);
     tess_config_free(&config);
@@ -396,6 +378,7 @@ static void leaves_of_a_ring_are_the_formula(void)
     count_leaves("bfloat16", 0);
     count_leaves("float32", 0);
     count_leaves("bfloat16", 150);
+    count_leaves("bfloat16", 97);
 }
 
 static const test_case cases[] = {

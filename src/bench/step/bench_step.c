@@ -61,7 +61,7 @@ static void name_row(const tess_bench_options *options, const step_plan *plan, c
             at = tess_text_add(several, sizeof(several), at, " %d %s", degrees[axis], tess_axis_name(axis));
     if (degrees[TESS_AXIS_CP] > 1)
         tess_text_add(several, sizeof(several), at, " %s%s",
-                      c->parallelism.context_parallel_method == TESS_CONTEXT_GATHER ? "gather" : "ulysses",
+                      tess_context_method_name(c->parallelism.context_parallel_method),
                       c->parallelism.context_parallel_load_balancer == TESS_BALANCER_ZIGZAG ? "" : " contiguous");
     snprintf(name, size, "%s %lldx%lld/%lld %s %dx%d %s%s%s%s", tess_object_file_name(options->step.model),
              (long long)c->training.global_batch_size, (long long)c->training.seq_len,

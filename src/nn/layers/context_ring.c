@@ -9,7 +9,7 @@
  *
  * Kernels take keys in blocks that are counted from the first token of a sequence, and a leaf may end inside one. So a
  * call takes whole parts of TESS_ATTENTION_PART rows, and the rows of a part that is not complete yet are copied to the
- * rows before the next leaf.
+ * rows before the next leaf. If a part begins in a leaf that no row sees, these rows are 0.
  *
  * A leaf has T / L rows. A rank receives for each leaf that it needs and does not own: 2 G D elements for each row in
  * forward, and in backward (2 G + 2 H) D elements and 2 H floats. With one sequence, no window and the order of folded
@@ -48,6 +48,7 @@ typedef struct own_run {
     int64_t row;            /* its first row among this rank's tokens */
     int64_t start;          /* the sequence's first token in the micro-batch */
     int64_t begin, end;     /* its own rows */
+    int64_t seen;           /* the first row of the other kind that it sees */
     int64_t need, need_end; /* the rows of the other kind that it takes, in whole parts but for the last one */
 } own_run;
 
@@ -86,7 +87,8 @@ static own_run run_of(const ring_walk *w, int64_t sequence, int64_t begin, int64
                  .begin = (begin > start ? begin : start) - start,
                  .end = least(end, bounds[sequence + 1]) - start};
     const int64_t first = w->of_keys && window > 0 ? r.begin + 1 - window : w->of_keys ? 0 : r.begin;
-    r.need = first > 0 ? first / TESS_ATTENTION_PART * TESS_ATTENTION_PART : 0;
+    r.seen = first > 0 ? first : 0;
+    r.need = r.seen / TESS_ATTENTION_PART * TESS_ATTENTION_PART;
     r.need_end = w->of_keys ? r.end : window > 0 ? least(length, r.end + window - 1) : length;
     return r;
 }
@@ -114,7 +116,7 @@ static void find_seen(const ring_walk *w)
         const own_run first = run_of(w, sequence_at(w->c->batch, begin), begin, end),
                       last = run_of(w, sequence_at(w->c->batch, end - 1), begin, end);
         w->seen[piece] =
-            (seen_pieces){(int)((first.start + first.need) / rows), (int)((last.start + last.need_end - 1) / rows)};
+            (seen_pieces){(int)((first.start + first.seen) / rows), (int)((last.start + last.need_end - 1) / rows)};
     }
 }
 
@@ -259,6 +261,16 @@ static int64_t available(const own_run *r, int64_t token)
     return row >= r->need_end ? r->need_end : row <= 0 ? 0 : row / TESS_ATTENTION_PART * TESS_ATTENTION_PART;
 }
 
+/* Sets the rows before a buffer's leaf to 0: no row sees them, but they are multiplied with probabilities of 0. */
+static tess_status clear(const ring_walk *w, int turn)
+{
+    const int64_t G = w->g->forward.n_kv_heads;
+    for (int i = 0; i < 2 && w->tail > 0; i++)
+        TESS_TRY(
+            tess_stream_fill(w->c->stream, buffer_floats(w, i, turn, 0), 0, (size_t)(HEADROOM * G) * sizeof(float)));
+    return tess_stream_fill(w->c->stream, buffer_row(w, turn, 0), 0, (size_t)(HEADROOM * w->row));
+}
+
 /* Copies the rows of a part that ends in the next piece to the other buffer, before its leaf. */
 static tess_status carry(const ring_walk *w, int piece, int turn)
 {
@@ -367,6 +379,7 @@ static tess_status walk(const ring_walk *w)
     find_seen(w);
     piece = next_piece(w, -1);
     TESS_TRY(bring(w, piece, turn));
+    TESS_TRY(clear(w, turn));
     for (int next; piece < n_leaves; piece = next, turn = 1 - turn) {
         next = next_piece(w, piece);
         TESS_TRY(arrive(w, piece, turn));
@@ -375,8 +388,8 @@ static tess_status walk(const ring_walk *w)
         const int64_t n = find_parts(w, piece, turn);
         if (n > 0)
             TESS_TRY(attend(w, n, turn));
-        if (next == piece + 1 && next < n_leaves)
-            TESS_TRY(carry(w, piece, turn));
+        if (next < n_leaves)
+            TESS_TRY(next == piece + 1 ? carry(w, piece, turn) : clear(w, 1 - turn));
     }
     for (turn = 0; turn < BUFFERS; turn++)
         TESS_TRY(ring->end(ring->self, turn, true));
