@@ -84,6 +84,10 @@ same "ring, contiguous, cp 4" apart 4 $apart $cp=4 $ring
 same "ring, windows and a tied table, cp 2, tp 2" qwen3 4 $qwen3 $cp=2 $tp=2 $ring
 reference long $long
 same "ring, a long row with a window and 1 key head, cp 4, 2 threads" long 4 $long $cp=4 $ring training.threads=2
+grep -qE '"leaves": \{"received": [1-9][0-9]*, "in_time": [0-9]+\}' out/metrics.jsonl && pass "leaves are counted" ||
+    fail "no leaves: $(tail -n 1 out/metrics.jsonl)"
+"$tessera" trace out --perfetto=trace.json >/dev/null 2>&1
+grep -q '"for":"keys 1"' trace.json && pass "the timeline shows leaves" || fail "no leaves in $(ls -l trace.json)"
 same "ring, gpt2, cp 4, 8 ranks, zero2" gpt2 8 $gpt2 $cp=4 $ring $strategy=zero2
 same "contiguous, cp 4, more ranks than key heads" apart 4 $apart $cp=4
 same "windows and a tied table, cp 2, 4 ranks" qwen3 4 $qwen3 $cp=2

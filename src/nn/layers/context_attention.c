@@ -1,6 +1,6 @@
-/* Attention if ranks divide the tokens of a batch, or if its tokens lie in leaves (tess_context in nn/points.h), except
- * the ring (context_ring.c). The
- * kernels work on all tokens in the order of their positions, so the bits are those of one rank without leaves.
+/* Attention if ranks divide the tokens of a batch, or if its tokens lie in leaves (tess_context in nn/points.h). The
+ * kernels work on all tokens in the order of their positions, so the bits are those of one rank without leaves. The
+ * ring is in context_ring.c.
  *
  * By heads (Ulysses): each rank attends with some key heads and their query heads. One exchange turns a rank's tokens
  * of all heads into all tokens of its heads, and another one turns the results back. Ranks after the last key head
