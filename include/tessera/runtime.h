@@ -50,6 +50,9 @@ typedef struct tess_runtime_options {
      * that at its end */
     const char *const *phases;
     size_t size; /* 0, or sizeof this struct: tessera/version.h */
+    /* Encrypts connections between hosts, with a key that follows from the job's secret (TLS 1.3). For hosts without an
+     * MPI; TESS_E_UNSUPPORTED with one. Set the same on all ranks */
+    bool tls;
 } tess_runtime_options;
 
 /* Joins the job. Collective over the job's ranks. `options` may be NULL. Destroy the runtime with

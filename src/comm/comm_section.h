@@ -21,6 +21,8 @@ typedef enum tess_reduction_choice { TESS_REDUCTION_TREE, TESS_REDUCTION_NATIVE 
     /* values of tess_reduction_choice */                                                                              \
     OPTION(CHOICE, comm, reduction, BITS, "tree", "tree|native",                                                       \
            "native: MPI computes sums between hosts, so results depend on the number of ranks")                        \
+    OPTION(BOOL, comm, tls, CALLS, "false",                                                                            \
+           "encrypt connections between hosts without an MPI (TLS 1.3, a key from the job's secret)")                  \
     OPTION(PATH, comm, tuning, CALLS, "", "file that `tessera bench comm --tune` wrote; empty: built-in choices")
 /* clang-format on */
 

@@ -509,7 +509,9 @@ tess_runtime_options tess_config_runtime(const tess_config *config)
                                   .native_reductions = config->comm.reduction == TESS_REDUCTION_NATIVE,
                                   .fault = config->fault.spec[0] != '\0' ? config->fault.spec : NULL,
                                   .fault_seed = (uint64_t)config->fault.seed,
-                                  .phases = tess_train_phases};
+                                  .phases = tess_train_phases,
+                                  .size = sizeof(tess_runtime_options),
+                                  .tls = config->comm.tls};
 }
 
 uint64_t tess_config_hash(const tess_config *config)

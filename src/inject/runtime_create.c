@@ -1,6 +1,8 @@
 /* Creates a rank's runtime: its seat in the job and its teams (comm), and the faults of a drill (inject). */
 #include "tessera/runtime.h"
 
+#include <string.h>
+
 #include "base/core/variables.h"
 #include "base/core/abi.h"
 
@@ -10,9 +12,12 @@
 tess_status tess_runtime_create(const tess_runtime_options *given, tess_runtime **out)
 {
     TESS_CHECK(out != NULL, TESS_E_INVALID, "tess_runtime_create: a NULL argument");
-    const tess_runtime_options options = given != NULL ? *given : (tess_runtime_options){0};
-    if (given != NULL)
+    tess_runtime_options options = {0};
+    if (given != NULL) {
         TESS_TRY(TESS_CHECK_SIZE(tess_runtime_options, given));
+        memcpy(&options, given,
+               tess_abi_bytes(given->size, offsetof(tess_runtime_options, tls), sizeof(tess_runtime_options)));
+    }
     TESS_TRY(tess_runtime_join_job(&options, out));
     const tess_fault_spec faults = {.text = options.fault != NULL ? options.fault : tess_variable_value(TESS_VAR_FAULT),
                                     .seed = options.fault_seed,

@@ -236,8 +236,9 @@ tess_status tess_trainer_describe(const tess_trainer *t)
     char peak[32] = "";
     if (t->engine->compute.team_flops > 0)
         snprintf(peak, sizeof(peak), ", peak %.2f TFLOP/s", t->engine->compute.team_flops * 1e-12);
-    tess_trainer_note(t, "ranks: %d (%s), %d thread%s each, sharding %s, %s, kernels %s%s", tess_team_size(t->team),
-                      tess_runtime_backend(t->runtime), tess_threads_count(tess_stream_threads(t->engine->stream)),
+    tess_trainer_note(t, "ranks: %d (%s%s), %d thread%s each, sharding %s, %s, kernels %s%s", tess_team_size(t->team),
+                      tess_runtime_backend(t->runtime), t->hosts->n > 1 && c->comm.tls ? ", encrypted" : "",
+                      tess_threads_count(tess_stream_threads(t->engine->stream)),
                       tess_threads_count(tess_stream_threads(t->engine->stream)) > 1 ? "s" : "",
                       tess_strategy_name((tess_strategy)c->parallelism.shard_strategy),
                       tess_dtype_name(tess_precision_dtype(c->training.mixed_precision_param)),

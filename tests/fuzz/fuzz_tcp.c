@@ -34,13 +34,16 @@ static void greet(const uint8_t *data, size_t size, bool calls)
         abort();
     (void)!write(pair[0], data, size);
     shutdown(pair[0], SHUT_WR);
-    tcp_greet_begin(&greeting, &secret, pair[1], &mine, calls ? 0 : -1);
+    tcp_stream stream;
+    if (!tcp_stream_begin(&stream, &secret, pair[1], calls))
+        abort();
+    tcp_greet_begin(&greeting, &secret, &stream, &mine, calls ? 0 : -1);
     for (int i = 0; i < 8 && done == 0; i++)
         done = tcp_greet(&greeting);
     if (done == 0 || (done < 0 && memchr(greeting.reason, '\0', sizeof(greeting.reason)) == NULL))
         abort();
     close(pair[0]);
-    close(pair[1]);
+    tcp_stream_end(&stream);
 }
 
 static void meet(const uint8_t *data, size_t size)

@@ -49,6 +49,9 @@ restarts=1 same "all start again when a rank is killed" reference "${over_tcp[@]
     fault.spec="rank=3 step=4 point=phase:backward kind=sigkill"
 grep -q 'node 0: its ranks ended with code 137; they start again in 1 s: restart 1 of 1' log && grep -q 'resumed from step 2' log &&
     pass "on both hosts, from the newest checkpoint" || fail "on both hosts, from the newest checkpoint: $(cat log)"
+same "2 hosts x 2, encrypted" reference "${over_tcp[@]}" 2 2 "${train[@]}" comm.tls=true
+grep -q '^ranks: 4 (tcp, encrypted)' log && pass "the run says that it is encrypted" ||
+    fail "the run says that it is encrypted: $(grep '^ranks' log)"
 
 # ---- Who may come
 refused() { # NAME TEXT FILE
@@ -67,6 +70,22 @@ refused "and rank 0 says so" "a caller from 127.0.0.1 was refused: it does not k
 grep -qE 'has waited [5-6] s for 1 of 2 ranks: 1 \(missing: node 1 of 2\)' log.0 && pass "who is missing is said" ||
     fail "who is missing is said: $(cat log.0)"
 refused "and in the end" "has waited 7 s for 1 of 2 ranks: 1 (missing: node 1 of 2)" log.0
+# met NAME TEXT VALUE_OF_0 VALUE_OF_1 SECRET_OF_1: rank 1 is refused, and says why.
+met() {
+    next_port
+    node 0 2 1 "${train[@]}" comm.timeout_s=7 comm.tls="$3" >log.0 2>&1 &
+    local first=$!
+    (TESSERA_SECRET_FILE=$5 node 1 2 1 "${train[@]}" comm.timeout_s=30 comm.tls="$4") >log.1 2>&1 &&
+        fail "$1: rank 1 succeeds"
+    wait $first && fail "$1: rank 0 succeeds"
+    refused "$1" "refuses this process: $2" log.1
+    refused "$1, says rank 0" "a caller from 127.0.0.1 was refused: $2" log.0
+}
+mixed="one side has comm.tls=true, and the other has not"
+met "rank 0 alone encrypts" "$mixed" true false "$TESSERA_SECRET_FILE"
+met "rank 1 alone encrypts" "$mixed" false true "$TESSERA_SECRET_FILE"
+echo another-secret-than-that-of-the-job >other
+met "TLS with another secret" "TLS: one side does not know the job's secret" true true "$PWD/other"
 expect "no secret" 2 "ranks of several hosts need a secret" env -u TESSERA_SECRET_FILE TESSERA_HOST=h2 \
     "$tessera" launch --rdzv localhost:$port --nnodes 2 --node-rank 1 -- "${train[@]}"
 
@@ -100,11 +119,12 @@ rank_process() { # RANK: the process of the rank itself, below its warden
             echo "$pid"
     done | sort -n | head -n 1
 }
-# faulty NAME SIGNAL PATTERN [CODE]
+# faulty NAME SIGNAL PATTERN [WORDS]
 faulty() {
     local name=$1 signal=$2 pattern=$3 begin code=0
+    shift 3
     rm -rf out
-    nodes 2 2 "${train[@]}" "${long[@]}" >log.0 &
+    nodes 2 2 "${train[@]}" "${long[@]}" "$@" >log.0 &
     local job=$!
     await $job has_lines out/metrics.jsonl 3 || { fail "$name: the run starts: $(tail -n 3 log.0)"; return; }
     begin=$(date +%s%N)
@@ -118,6 +138,7 @@ faulty() {
         fail "$name: expected one line /$pattern/ in $(tail -n 8 log.0)"
     fi
 }
+faulty "killed rank, encrypted" KILL "rank 3 on host h2 was killed by signal 9" comm.tls=true
 faulty "killed rank" KILL "rank 3 on host h2 was killed by signal 9"
 faulty "stopped rank" STOP "rank 3 on host h2 .*stopped .state T"
 

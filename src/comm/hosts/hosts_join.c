@@ -236,7 +236,7 @@ tess_status tess_hosts_join(tess_runtime *rt, const tess_environment *e, const t
                "%s started this program by itself: start it as `%s ... tessera run -- PROGRAM`, so that somebody "
                "outside sees how each rank ends",
                tess_starter_name(e->starter), e->starter == TESS_STARTER_TORCHRUN ? "torchrun" : "mpirun");
-    TESS_TRY(tess_wire_open(e, rt->warden, rt->timeout_s, &j.process));
+    TESS_TRY(tess_wire_open(e, rt->warden, rt->timeout_s, options->tls, &j.process));
     tess_wire_in_job(true);
     tess_status status = run(&j, e, options);
     tess_mem_free(rt->mem, j.cards);

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -55,7 +56,8 @@ static void say(void *self, const char *line)
     tess_warden_say((int)(intptr_t)self, line);
 }
 
-tess_status tess_wire_open(const tess_environment *environment, int warden, double timeout_s, const wire_process **out)
+tess_status tess_wire_open(const tess_environment *environment, int warden, double timeout_s, bool tls,
+                           const wire_process **out)
 {
     char error[WIRE_ERROR_BYTES];
     *out = &process;
@@ -63,6 +65,10 @@ tess_status tess_wire_open(const tess_environment *environment, int warden, doub
         return TESS_OK;
     const wire_table *loaded;
     TESS_TRY(tess_wire_load(environment->starter, &loaded));
+    TESS_CHECK(!tls || strcmp(loaded->name, "tcp") == 0, TESS_E_UNSUPPORTED,
+               "comm.tls=true, but an MPI connects the hosts, and Tessera does not encrypt its connections: start the "
+               "hosts with `tessera launch --rdzv`, or leave comm.tls out");
+    process.tls = tls;
     process.part_bytes = read_part_bytes();
     process.timeout_s = timeout_s;
     process.say = say;

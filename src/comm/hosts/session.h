@@ -8,7 +8,7 @@
 
 /* Opens the wire, or returns the one that is already open. Collective over the processes of the job. Lines about
  * missing processes go to the warden. */
-tess_status tess_wire_open(const tess_environment *environment, int warden, double timeout_s,
+tess_status tess_wire_open(const tess_environment *environment, int warden, double timeout_s, bool tls,
                            const wire_process **process);
 /* Returns this process's numbers; NULL: the wire is not open. */
 const wire_process *tess_wire_opened(void);

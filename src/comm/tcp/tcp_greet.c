@@ -17,9 +17,9 @@ static void draw(uint8_t nonce[TCP_NONCE_BYTES])
     (void)!getrandom(nonce, TCP_NONCE_BYTES, 0); /* up to 256 bytes never fail after the system has started */
 }
 
-void tcp_greet_begin(tcp_greeting *g, const tcp_secret *secret, int fd, const tcp_hello *self, int to)
+void tcp_greet_begin(tcp_greeting *g, const tcp_secret *secret, tcp_stream *stream, const tcp_hello *self, int to)
 {
-    *g = (tcp_greeting){.secret = secret, .self = self, .fd = fd, .calls = to >= 0};
+    *g = (tcp_greeting){.secret = secret, .self = self, .stream = stream, .calls = to >= 0};
     if (to < 0)
         return;
     g->hello = *self;
@@ -112,6 +112,35 @@ static int caller_did(tcp_greeting *g)
     return 0;
 }
 
+/* The caller begins TLS, and this side does not, or the other way round. It is told in plain words. */
+static int tell_plainly(tcp_greeting *g)
+{
+    refuse(g, TCP_REFUSED_FOR_GOOD, TCP_ONE_HAS_TLS);
+    (void)!tess_os_send(g->stream->fd, &g->reply, sizeof(g->reply)); /* there is room for a first message */
+    return fail(g, TCP_ONE_HAS_TLS);
+}
+
+/* Whether a plain connection begins with a record of TLS, which is a handshake. */
+static bool begins_tls(const tcp_greeting *g)
+{
+    static const char record[] = {0x16, 0x03};
+    return !g->calls && g->step == HELLO && g->stream->session == NULL && g->at >= sizeof(record) &&
+           memcmp(&g->hello, record, sizeof(record)) == 0;
+}
+
+static int broke(tcp_greeting *g)
+{
+    const char *why = g->stream->why;
+    const bool one_has_tls = why != NULL && strcmp(why, TCP_ONE_HAS_TLS) == 0;
+    const bool other_secret = why != NULL && strcmp(why, TCP_OTHER_SECRET) == 0;
+    if (one_has_tls && !g->calls)
+        return tell_plainly(g);
+    if (other_secret && !g->calls)
+        refuse(g, TCP_REFUSED_FOR_GOOD, TCP_OTHER_SECRET); /* the caller has its alert */
+    g->refused = one_has_tls || other_secret;
+    return fail(g, why != NULL ? why : "it hung up");
+}
+
 int tcp_greet(tcp_greeting *g)
 {
     struct {
@@ -122,13 +151,14 @@ int tcp_greet(tcp_greeting *g)
                        [PROOF] = {g->proof, sizeof(g->proof)},
                        [ANSWER] = {&g->reply, sizeof(g->reply)}};
     while (g->step < OVER) {
-        uint8_t *data = (uint8_t *)parts[g->step].data + g->at;
-        size_t left = parts[g->step].bytes - g->at;
+        struct iovec part = {(uint8_t *)parts[g->step].data + g->at, parts[g->step].bytes - g->at};
         bool speaks = (g->step == HELLO || g->step == PROOF) == g->calls;
-        ptrdiff_t n = speaks ? tess_os_send(g->fd, data, left) : tess_os_receive(g->fd, data, left);
+        ptrdiff_t n = speaks ? tcp_stream_send(g->stream, &part, 1) : tcp_stream_receive(g->stream, &part, 1);
         if (n < 0)
-            return fail(g, "it hung up");
+            return broke(g);
         g->at += (size_t)n;
+        if (begins_tls(g))
+            return tell_plainly(g);
         if (n == 0)
             return 0;
         if (g->at < parts[g->step].bytes)

@@ -3,6 +3,8 @@
  *
  *   tcp_wire.c     the table, and this process's state
  *   tcp_secret.c   the job's secret, and proofs that a process knows it
+ *   tcp_tls.c      TLS by libssl (comm.tls)
+ *   tcp_stream.c   the bytes of a connection, plain or by TLS
  *   tcp_greet.c    the first words on every connection: both sides prove that they know the secret
  *   tcp_guests.c   who has come to the meeting, and who is missing
  *   tcp_meet.c     the meeting: rank 0 collects the addresses of all ranks, and hands them out
@@ -15,16 +17,22 @@
 #ifndef TESS_COMM_TCP_TCP_IMPL_H
 #define TESS_COMM_TCP_TCP_IMPL_H
 
+#include <sys/uio.h>
+
 #include "comm/tcp/tcp_guests.h"
 #include "comm/wire/wire.h"
 #include "job/warden_call.h"
 
 enum { TCP_EAGER_BYTES = 64 << 10, TCP_CHUNK_BYTES = 512 << 10, TCP_IN_BYTES = 64 << 10 };
 
+typedef struct tcp_tls tcp_tls;
+typedef struct tcp_session tcp_session; /* TLS on a connection */
+
 /* ---- tcp_secret.c ---- */
 typedef struct tcp_secret {
     size_t n;
     uint8_t bytes[256];
+    tcp_tls *tls; /* NULL: connections are plain */
     /* HMAC and EVP_sha256 of libcrypto */
     unsigned char *(*hmac)(const void *hash, const void *key, int n_key, const unsigned char *data, size_t n,
                            unsigned char *out, unsigned int *n_out);
@@ -39,6 +47,43 @@ tess_status tcp_secret_open(tcp_secret *secret);
  * false if libcrypto fails. */
 bool tcp_secret_prove(const tcp_secret *secret, const char *side, const tcp_hello *hello,
                       const uint8_t nonce[TCP_NONCE_BYTES], uint8_t proof[TCP_NONCE_BYTES]);
+
+/* Makes another secret of the job's, for one purpose. Returns false if libcrypto fails. */
+bool tcp_secret_derive(const tcp_secret *secret, const char *purpose, uint8_t derived[TCP_NONCE_BYTES]);
+
+/* ---- tcp_tls.c ---- */
+/* Reasons why a handshake failed. */
+#define TCP_ONE_HAS_TLS "one side has comm.tls=true, and the other has not"
+#define TCP_OTHER_SECRET "TLS: one side does not know the job's secret"
+
+/* Loads libssl, once in a process. TESS_E_NOT_FOUND: there is none. TESS_E_UNSUPPORTED: it has no TLS 1.3 */
+tess_status tcp_tls_open(tcp_secret *secret);
+void tcp_tls_close(tcp_secret *secret);
+/* Returns NULL if memory runs out. The handshake is part of the first calls of send and receive. */
+tcp_session *tcp_session_begin(const tcp_tls *tls, int fd, bool calls);
+void tcp_session_end(tcp_session **session);
+/* Return the number of bytes; 0: none now; -1: the connection is closed or broken. *why: the reason, if it is known */
+ptrdiff_t tcp_session_send(const tcp_session *session, const void *data, size_t size, const char **why);
+ptrdiff_t tcp_session_receive(const tcp_session *session, void *data, size_t size, const char **why);
+/* Whether bytes have come that the socket does not show any more. */
+bool tcp_session_has_more(const tcp_session *session);
+
+/* ---- tcp_stream.c ---- */
+typedef struct tcp_stream {
+    int fd;               /* -1: none */
+    tcp_session *session; /* NULL: plain */
+    const char *why;      /* the reason why it is broken; NULL: the other end is closed */
+} tcp_stream;
+
+/* Takes a connection. Returns false if memory runs out. */
+bool tcp_stream_begin(tcp_stream *s, const tcp_secret *secret, int fd, bool calls);
+/* Closes the connection. */
+void tcp_stream_end(tcp_stream *s);
+/* Return the number of bytes sent or received without waiting; 0: none now; -1: the connection is closed or broken.
+ * After 0 of a send the same bytes must follow. */
+ptrdiff_t tcp_stream_send(tcp_stream *s, struct iovec *parts, int n_parts);
+ptrdiff_t tcp_stream_receive(tcp_stream *s, struct iovec *parts, int n_parts);
+bool tcp_stream_has_more(const tcp_stream *s);
 
 /* ---- tcp_greet.c ---- */
 /* FOR_GOOD: the caller need not call again. HERE: its rank may listen at another address. */
@@ -55,7 +100,7 @@ typedef struct tcp_reply {
 typedef struct tcp_greeting {
     const tcp_secret *secret;
     const tcp_hello *self; /* this process: borrowed */
-    int fd;                /* borrowed */
+    tcp_stream *stream;    /* borrowed */
     bool calls, refused;
     int step;
     size_t at;
@@ -66,7 +111,7 @@ typedef struct tcp_greeting {
 } tcp_greeting;
 
 /* Begins a greeting. `self` has no nonce. `to`: the rank that this process calls; -1: it is called. */
-void tcp_greet_begin(tcp_greeting *g, const tcp_secret *secret, int fd, const tcp_hello *self, int to);
+void tcp_greet_begin(tcp_greeting *g, const tcp_secret *secret, tcp_stream *stream, const tcp_hello *self, int to);
 /* Returns 1: both sides have proved that they know the secret; 0: not yet; -1: failed (g->reason). */
 int tcp_greet(tcp_greeting *g);
 
@@ -122,10 +167,11 @@ typedef struct tcp_early {
 
 typedef struct tcp_link {
     struct tcp_link *next; /* next link of this process */
-    int fd, peer;          /* peer: rank; -1: it has not said who it is */
-    bool is_out;           /* this process sends messages over it */
-    bool wants_room;       /* the socket was full */
-    bool used;             /* a frame has arrived */
+    tcp_stream stream;
+    int peer;        /* rank; -1: it has not said who it is */
+    bool is_out;     /* this process sends messages over it */
+    bool wants_room; /* the socket was full */
+    bool used;       /* a frame has arrived */
     tcp_link_state state;
     double until_s, begin_s;
     int next_address;

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 #include "base/os/os.h"
 #include "base/os/sockets.h"
@@ -53,7 +52,7 @@ static wire_request *find(const tcp_list *list, uint64_t id)
 static void watch(tcp_link *link, int operation)
 {
     struct epoll_event event = {.events = EPOLLIN | (link->wants_room ? EPOLLOUT : 0u), .data.ptr = link};
-    epoll_ctl(tcp.epoll_fd, operation, link->fd, &event);
+    epoll_ctl(tcp.epoll_fd, operation, link->stream.fd, &event);
 }
 
 static void want_room(tcp_link *link, bool wants)
@@ -66,7 +65,7 @@ static void want_room(tcp_link *link, bool wants)
 
 static void hang_up(tcp_link *link)
 {
-    tess_os_close(&link->fd);
+    tcp_stream_end(&link->stream);
     free(link->greeting);
     link->greeting = NULL;
     link->wants_room = false;
@@ -80,12 +79,17 @@ static void end_link(tcp_link *link, const char *reason)
     link->begin_s = tess_os_now_s();
 }
 
+static void end_broken(tcp_link *link)
+{
+    end_link(link, link->stream.why != NULL ? link->stream.why : "the other end is closed");
+}
+
 static tcp_link *make_link(int peer, bool is_out)
 {
     tcp_link *link = calloc(1, sizeof(*link));
     if (link == NULL)
         return NULL;
-    *link = (tcp_link){.next = tcp.links, .fd = -1, .peer = peer, .is_out = is_out, .begin_s = tess_os_now_s()};
+    *link = (tcp_link){.next = tcp.links, .stream.fd = -1, .peer = peer, .is_out = is_out, .begin_s = tess_os_now_s()};
     tcp.links = link;
     return link;
 }
@@ -106,7 +110,7 @@ static bool begin_greeting(tcp_link *link)
     link->greeting = malloc(sizeof(*link->greeting));
     if (link->greeting == NULL)
         return false;
-    tcp_greet_begin(link->greeting, &tcp.secret, link->fd, &tcp.meeting.hello, link->is_out ? link->peer : -1);
+    tcp_greet_begin(link->greeting, &tcp.secret, &link->stream, &tcp.meeting.hello, link->is_out ? link->peer : -1);
     link->state = TCP_GREETING;
     return true;
 }
@@ -131,9 +135,13 @@ static void call_failed(tcp_link *link, const char *reason, double now_s)
 static void call(tcp_link *link, double now_s)
 {
     const tess_agent_address *peer = &tcp.addresses[link->peer];
-    link->fd = tess_os_connect(peer->address[link->next_address], peer->port);
-    if (link->fd < 0) {
+    const int fd = tess_os_connect(peer->address[link->next_address], peer->port);
+    if (fd < 0) {
         call_failed(link, strerror(errno), now_s);
+        return;
+    }
+    if (!tcp_stream_begin(&link->stream, &tcp.secret, fd, true)) {
+        end_link(link, "out of memory");
         return;
     }
     link->state = TCP_CALLING;
@@ -143,10 +151,11 @@ static void call(tcp_link *link, double now_s)
 }
 
 static void greet(tcp_link *link);
+static void receive(tcp_link *link);
 
 static void connected(tcp_link *link)
 {
-    int reason = tess_os_connected(link->fd);
+    int reason = tess_os_connected(link->stream.fd);
     if (reason != 0) {
         call_failed(link, strerror(reason), tess_os_now_s());
         return;
@@ -194,9 +203,8 @@ static void accept_callers(void)
             tess_os_close(&fd);
             return;
         }
-        link->fd = fd;
         tcp.n_callers++;
-        if (begin_greeting(link))
+        if (tcp_stream_begin(&link->stream, &tcp.secret, fd, false) && begin_greeting(link))
             watch(link, EPOLL_CTL_ADD);
         else
             drop_caller(link);
@@ -235,6 +243,8 @@ static void greet(tcp_link *link)
     link->greeting = NULL;
     link->state = TCP_UP;
     tcp_link_send(link);
+    if (link->state == TCP_UP && tcp_stream_has_more(&link->stream))
+        receive(link);
 }
 
 /* ---- Sending ---- */
@@ -305,13 +315,12 @@ void tcp_link_send(tcp_link *link)
         size_t data_at = at > head ? at - head : 0;
         if (data_at < link->out.bytes)
             parts[n_parts++] = (struct iovec){(void *)(uintptr_t)(link->out.data + data_at), link->out.bytes - data_at};
-        struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)n_parts};
-        ssize_t n = sendmsg(link->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (n < 0 && errno != EAGAIN && errno != EINTR) {
-            end_link(link, strerror(errno));
+        const ptrdiff_t n = tcp_stream_send(&link->stream, parts, n_parts);
+        if (n < 0) {
+            end_broken(link);
             return;
         }
-        if (n < 0) {
+        if (n == 0) {
             want_room(link, true);
             return;
         }
@@ -444,11 +453,11 @@ static int receive_once(tcp_link *link, size_t *n)
     if (direct > 0)
         parts[n_parts++] = (struct iovec){link->in.to, direct};
     parts[n_parts++] = (struct iovec){link->in_bytes + link->n_in, sizeof(link->in_bytes) - link->n_in};
-    ssize_t got = readv(link->fd, parts, n_parts);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+    const ptrdiff_t got = tcp_stream_receive(&link->stream, parts, n_parts);
+    if (got == 0)
         return 0;
-    if (got <= 0) {
-        end_link(link, got == 0 ? "the other end is closed" : strerror(errno));
+    if (got < 0) {
+        end_broken(link);
         return -1;
     }
     *n = (size_t)got;
@@ -465,7 +474,7 @@ static int receive_once(tcp_link *link, size_t *n)
 static void receive(tcp_link *link)
 {
     size_t n = 0, all = 0;
-    while (all < READ_BYTES && receive_once(link, &n) > 0)
+    while ((all < READ_BYTES || tcp_stream_has_more(&link->stream)) && receive_once(link, &n) > 0)
         all += n;
 }
 
@@ -524,8 +533,8 @@ void tcp_links_close(void)
     while (tcp.links != NULL) {
         tcp_link *link = tcp.links;
         tcp.links = link->next;
-        if (link->fd >= 0)
-            tess_os_end_sending(link->fd);
+        if (link->stream.fd >= 0)
+            tess_os_end_sending(link->stream.fd);
         hang_up(link);
         free(link->grants);
         free(link);

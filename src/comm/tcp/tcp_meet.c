@@ -46,12 +46,12 @@ static int left_ms(double until_s, int most)
 }
 
 /* Sends or receives a whole part. Returns false if the connection broke or time was up. */
-static bool move(int fd, void *data, size_t bytes, bool sends, double until_s)
+static bool move(tcp_stream *stream, void *data, size_t bytes, bool sends, double until_s)
 {
     for (size_t at = 0; at < bytes;) {
-        struct pollfd ready = {.fd = fd, .events = sends ? POLLOUT : POLLIN};
-        ptrdiff_t n = sends ? tess_os_send(fd, (uint8_t *)data + at, bytes - at)
-                            : tess_os_receive(fd, (uint8_t *)data + at, bytes - at);
+        struct pollfd ready = {.fd = stream->fd, .events = sends ? POLLOUT : POLLIN};
+        struct iovec part = {(uint8_t *)data + at, bytes - at};
+        ptrdiff_t n = sends ? tcp_stream_send(stream, &part, 1) : tcp_stream_receive(stream, &part, 1);
         if (n < 0 || (n == 0 && tess_os_now_s() >= until_s))
             return false;
         at += (size_t)n;
@@ -63,7 +63,7 @@ static bool move(int fd, void *data, size_t bytes, bool sends, double until_s)
 
 /* ---- Rank 0 ---- */
 typedef struct caller {
-    int fd; /* -1: unused */
+    tcp_stream stream; /* fd -1: unused */
     double until_s;
     bool greeted, complete;
     size_t at; /* bytes of the address that have come */
@@ -114,27 +114,30 @@ static tess_status listen_for_ranks(const tcp_meeting *m, int *fd)
 
 static void drop(caller *c)
 {
-    tess_os_close(&c->fd);
+    tcp_stream_end(&c->stream);
 }
 
 static void accept_callers(host *h)
 {
     for (int i = 0; i < h->n_callers; i++) {
         caller *c = &h->callers[i];
-        if (c->fd >= 0)
+        if (c->stream.fd >= 0)
             continue;
         int fd = tess_os_accept(h->listen_fd);
         if (fd < 0)
             return;
-        *c = (caller){.fd = fd, .until_s = tess_os_now_s() + stranger_s};
-        tcp_greet_begin(&c->greeting, h->m->secret, fd, &h->m->hello, -1);
+        *c = (caller){.until_s = tess_os_now_s() + stranger_s};
+        if (tcp_stream_begin(&c->stream, h->m->secret, fd, false))
+            tcp_greet_begin(&c->greeting, h->m->secret, &c->stream, &h->m->hello, -1);
+        else
+            drop(c);
     }
 }
 
 static void report_refusal(host *h, const caller *c)
 {
     char address[OS_ADDRESS_BYTES];
-    tess_os_peer_address(c->fd, address);
+    tess_os_peer_address(c->stream.fd, address);
     if (h->n_refused++ < MOST_REFUSALS)
         say(h->m, "a caller from %s was refused: %s%s", address, c->greeting.reason,
             h->n_refused == MOST_REFUSALS ? "; further ones are not reported" : "");
@@ -157,8 +160,10 @@ static tess_status serve(host *h, caller *c)
         c->greeted = true;
         TESS_TRY(tcp_guests_add(&h->guests, hello));
     }
-    uint8_t beyond, *to = c->complete ? &beyond : (uint8_t *)&c->address + c->at;
-    ptrdiff_t n = tess_os_receive(c->fd, to, c->complete ? 1 : sizeof(c->address) - c->at);
+    uint8_t beyond;
+    struct iovec part = c->complete ? (struct iovec){&beyond, 1}
+                                    : (struct iovec){(uint8_t *)&c->address + c->at, sizeof(c->address) - c->at};
+    ptrdiff_t n = tcp_stream_receive(&c->stream, &part, 1);
     TESS_CHECK(n == 0 || (n > 0 && !c->complete), TESS_E_PEER_LOST,
                "rank %d on host %s came to the meeting and ended: see its output", hello->rank, hello->host);
     c->at += (size_t)n;
@@ -177,8 +182,8 @@ static int watch(host *h)
     int n = 0;
     h->polls[n++] = (struct pollfd){.fd = h->listen_fd, .events = POLLIN};
     for (int i = 0; i < h->n_callers; i++)
-        if (h->callers[i].fd >= 0)
-            h->polls[n++] = (struct pollfd){.fd = h->callers[i].fd, .events = POLLIN};
+        if (h->callers[i].stream.fd >= 0)
+            h->polls[n++] = (struct pollfd){.fd = h->callers[i].stream.fd, .events = POLLIN};
     return n;
 }
 
@@ -199,7 +204,7 @@ static tess_status await_all(host *h)
         poll(h->polls, (nfds_t)watch(h), left_ms(next_s < until_s ? next_s : until_s, 500));
         accept_callers(h);
         for (int i = 0; i < h->n_callers; i++)
-            if (h->callers[i].fd >= 0)
+            if (h->callers[i].stream.fd >= 0)
                 TESS_TRY(serve(h, &h->callers[i]));
     }
     return TESS_OK;
@@ -216,12 +221,12 @@ static void dismiss(host *h, tess_status status)
         snprintf(end.text, sizeof(end.text), "%s", tess_error_message());
     for (int i = 0; i < h->n_callers; i++) {
         caller *c = &h->callers[i];
-        if (c->fd < 0)
+        if (c->stream.fd < 0)
             continue;
         /* a caller that has hung up fails at its first message, or is named by its warden */
-        if (c->greeted && move(c->fd, &end, sizeof(end), true, until_s) && status == TESS_OK)
-            move(c->fd, m->addresses, sizeof(*m->addresses) * (size_t)m->hello.world, true, until_s);
-        tess_os_end_sending(c->fd);
+        if (c->greeted && move(&c->stream, &end, sizeof(end), true, until_s) && status == TESS_OK)
+            move(&c->stream, m->addresses, sizeof(*m->addresses) * (size_t)m->hello.world, true, until_s);
+        tess_os_end_sending(c->stream.fd);
         drop(c);
     }
 }
@@ -236,7 +241,7 @@ static tess_status receive_ranks(tcp_meeting *m)
     if (h.callers == NULL || h.polls == NULL || getrandom(m->job, sizeof(m->job), 0) != (ssize_t)sizeof(m->job))
         status = TESS_FAIL(TESS_E_NOMEM, "no memory, or no random bytes, to meet %d ranks", m->hello.world);
     for (int i = 0; h.callers != NULL && i < h.n_callers; i++)
-        h.callers[i].fd = -1;
+        h.callers[i].stream.fd = -1;
     if (status == TESS_OK)
         status = listen_for_ranks(m, &h.listen_fd);
     if (status == TESS_OK) {
@@ -251,10 +256,10 @@ static tess_status receive_ranks(tcp_meeting *m)
 }
 
 /* ---- The others ---- */
-/* Connects and greets. Returns the connection, or -1. *why: the reason of a failure after which the call is repeated.
- */
-static int reach(const tcp_meeting *m, const char *address, double until_s, tcp_greeting *greeting, char *why,
-                 size_t size)
+/* Connects and greets. Returns whether the connection is there. *why: the reason of a failure after which the call is
+ * repeated. */
+static bool reach(const tcp_meeting *m, const char *address, double until_s, tcp_stream *stream, tcp_greeting *greeting,
+                  char *why, size_t size)
 {
     int fd = tess_os_connect(address, (uint16_t)m->port), greeted = 0;
     struct pollfd ready = {.fd = fd, .events = POLLOUT};
@@ -262,31 +267,33 @@ static int reach(const tcp_meeting *m, const char *address, double until_s, tcp_
     int reason = fd < 0                                                ? errno
                  : poll(&ready, 1, left_ms(connected_s, INT_MAX)) <= 0 ? ETIMEDOUT
                                                                        : tess_os_connected(fd);
+    if (reason != 0)
+        tess_os_close(&fd);
+    else if (!tcp_stream_begin(stream, m->secret, fd, true))
+        reason = ENOMEM;
     snprintf(why, size, "%s", strerror(reason));
     if (reason == 0) {
         const double greeted_s = tess_os_now_s() + stranger_s < until_s ? tess_os_now_s() + stranger_s : until_s;
-        tcp_greet_begin(greeting, m->secret, fd, &m->hello, 0);
+        tcp_greet_begin(greeting, m->secret, stream, &m->hello, 0);
         ready.events = POLLIN;
         while ((greeted = tcp_greet(greeting)) == 0 && tess_os_now_s() < greeted_s)
             poll(&ready, 1, left_ms(greeted_s, 500));
         snprintf(why, size, "%s", greeted < 0 ? greeting->reason : "it does not answer");
     }
-    if (greeted <= 0)
-        tess_os_close(&fd);
-    return fd;
+    return greeted > 0;
 }
 
 /* Receives what rank 0 says when all have come, or when it has waited long enough. */
-static tess_status hear_verdict(tcp_meeting *m, int fd, double until_s)
+static tess_status hear_verdict(tcp_meeting *m, tcp_stream *stream, double until_s)
 {
     verdict end;
-    TESS_CHECK(move(fd, &end, sizeof(end), false, until_s), TESS_E_PEER_LOST,
+    TESS_CHECK(move(stream, &end, sizeof(end), false, until_s), TESS_E_PEER_LOST,
                "rank 0 at %s:%d has ended before all ranks came: see its output", m->master, m->port);
     end.text[sizeof(end.text) - 1] = '\0';
     if (end.status != TESS_OK)
         return TESS_FAIL(end.status < 0 ? (tess_status)end.status : TESS_E_IO, "%s", end.text);
     TESS_CHECK(end.world == m->hello.world &&
-                   move(fd, m->addresses, sizeof(*m->addresses) * (size_t)end.world, false, until_s),
+                   move(stream, m->addresses, sizeof(*m->addresses) * (size_t)end.world, false, until_s),
                TESS_E_PEER_LOST, "rank 0 at %s:%d has ended before it sent the addresses of all ranks", m->master,
                m->port);
     memcpy(m->job, end.job, sizeof(m->job));
@@ -302,13 +309,14 @@ static tess_status call(tcp_meeting *m, const tess_agent_address *mine, const ch
 {
     tcp_greeting greeting = {0};
     tess_agent_address copy = *mine;
-    TESS_AUTO(tess_os_close) int fd = reach(m, address, until_s, &greeting, why, size);
+    TESS_AUTO(tcp_stream_end) tcp_stream stream = {.fd = -1};
+    const bool reached = reach(m, address, until_s, &stream, &greeting, why, size);
     TESS_CHECK(!greeting.refused, TESS_E_INVALID, "rank 0 at %s:%d refuses this process: %s", m->master, m->port,
                greeting.reason);
-    if (fd < 0 || !move(fd, &copy, sizeof(copy), true, until_s))
+    if (!reached || !move(&stream, &copy, sizeof(copy), true, until_s))
         return TESS_OK;
     why[0] = '\0';
-    return hear_verdict(m, fd, until_s + m->timeout_s + report_s);
+    return hear_verdict(m, &stream, until_s + m->timeout_s + report_s);
 }
 
 static tess_status call_first(tcp_meeting *m, const tess_agent_address *mine, bool reports)

@@ -74,6 +74,14 @@ tess_status tcp_secret_open(tcp_secret *secret)
     return TESS_OK;
 }
 
+bool tcp_secret_derive(const tcp_secret *secret, const char *purpose, uint8_t derived[TCP_NONCE_BYTES])
+{
+    unsigned int n = 0;
+    return secret->hmac(secret->sha256(), secret->bytes, (int)secret->n, (const unsigned char *)purpose,
+                        strlen(purpose), derived, &n) != NULL &&
+           n == TCP_NONCE_BYTES;
+}
+
 bool tcp_secret_prove(const tcp_secret *secret, const char *side, const tcp_hello *hello,
                       const uint8_t nonce[TCP_NONCE_BYTES], uint8_t proof[TCP_NONCE_BYTES])
 {

@@ -140,6 +140,8 @@ static tess_status open_links(const wire_process *process)
                e.reported_by);
     TESS_TRY(make_state(process, &e));
     TESS_TRY(tcp_secret_open(&tcp.secret));
+    if (process->tls)
+        TESS_TRY(tcp_tls_open(&tcp.secret));
     allow_connections(tcp.size);
     TESS_TRY(tess_host_listen(&mine, &tcp.listen_fd));
     TESS_TRY(tcp_meet(&tcp.meeting, &mine));
@@ -170,6 +172,7 @@ static void close_tcp(TESS_UNUSED bool orderly)
         free(request->parts);
         free(request);
     }
+    tcp_tls_close(&tcp.secret);
     free(tcp.peers);
     free(tcp.addresses);
     tcp.peers = NULL;
@@ -185,7 +188,7 @@ static int open_tcp(wire_process *process, char error[WIRE_ERROR_BYTES])
     process->funneled = false;
     process->most_tag = INT32_MAX;
     process->world = tcp.world;
-    snprintf(process->library, sizeof(process->library), "TCP");
+    snprintf(process->library, sizeof(process->library), process->tls ? "TCP, TLS 1.3" : "TCP");
     if (status == TESS_OK)
         return 0;
     snprintf(error, WIRE_ERROR_BYTES, "%s", tess_error_message());

@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { WIRE_VERSION = 3, WIRE_ERROR_BYTES = 512 };
+enum { WIRE_VERSION = 4, WIRE_ERROR_BYTES = 512 };
 
 #define WIRE_TABLE_SYMBOL "tess_wire_plugin"
 
@@ -31,6 +31,7 @@ typedef struct wire_process {
     double timeout_s;
     void (*say)(void *self, const char *line);
     void *self;
+    bool tls;          /* set by the caller: connections are encrypted; not for MPI */
     int failure;       /* tess_status of a failed `open`; 0: TESS_E_UNSUPPORTED */
     int rank, size;    /* numbers from the launcher */
     int first_core;    /* the first core that this process may run on, in hwloc's order; -1: not known */
