@@ -1,5 +1,5 @@
-/* What attention costs a rank that divides the tokens of a micro-batch with others (tess_context in nn/points.h): the
- * elements that it receives, and the products that it computes. Pure functions of the sizes.
+/* Counts what attention costs a rank that divides the tokens of a micro-batch with others (tess_context in
+ * nn/points.h): the elements that it receives, and the products that it computes. Pure functions of the sizes.
  * layers/context_attention.c does what is counted here. */
 #ifndef TESS_NN_CONTEXT_COST_H
 #define TESS_NN_CONTEXT_COST_H
@@ -27,7 +27,7 @@ typedef struct tess_context_pass {
 } tess_context_pass;
 
 typedef struct tess_context_cost {
-    tess_context_pass forward, backward; /* without recomputation */
+    tess_context_pass forward, backward; /* recomputation is not counted */
 } tess_context_cost;
 
 /* Returns the cost for rank context->points.rank of context->points.degree ranks. context->by_heads is not read. */

@@ -3,10 +3,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "engine/activations.h"
 #include "engine/batch/context_pieces.h"
 #include "engine/model/adapter.h"
 #include "engine/model/model_file.h"
+#include "plan/memory_need.h"
 
 /* ---- The estimate ---- */
 static tess_context context_of(const tess_context_choice *choice, int rank)
@@ -138,7 +138,8 @@ const tess_form_part tess_context_form[] = {
          "ms\v  {step_ms:.1f} ms\v  {speed:.2f}]\n{/}"
          "\n  tokens       of a rank, with those that fill up its leaves (training.context_leaves, at least 2 for a "
          "rank)\n"
-         "  activations  of a rank, as a run counts them, with the work space of attention\n"
+         "  activations  of rank 0, as a run counts them, with the work space of this host's kernels; -: no run has "
+         "it\n"
          "  pairs        pairs of pieces of queries and keys of the busiest rank, if a row is cut in 2 pieces for a "
          "rank\n"
          "  load         pairs of a query and a key that it sees (ulysses: key heads) of the busiest rank, by the "
@@ -154,18 +155,38 @@ const tess_form_part tess_context_form[] = {
 
 static const char *const way_names[TESS_CONTEXT_WAYS] = {"gather", "ulysses", "ring"};
 
-/* Sets a copy of the configuration to the ranks of a choice, and to one rank along every other axis of the model. */
+/* The method of each way in a configuration. */
+static const int methods[TESS_CONTEXT_WAYS] = {TESS_CONTEXT_GATHER, TESS_CONTEXT_ULYSSES, TESS_CONTEXT_RING};
+
+/* Sets a copy of the configuration to the ranks of a choice, to one rank along every other axis, and to one
+ * micro-batch. */
 static void choose(const tess_context_choice *choice, tess_config *c)
 {
     c->parallelism.context_parallel_degree = choice->degree;
-    c->parallelism.context_parallel_method = choice->way == TESS_WAY_ULYSSES ? TESS_CONTEXT_ULYSSES
-                                             : choice->way == TESS_WAY_RING  ? TESS_CONTEXT_RING
-                                                                             : TESS_CONTEXT_GATHER;
+    c->parallelism.context_parallel_method = methods[choice->way];
     c->parallelism.context_parallel_load_balancer = choice->folded ? TESS_BALANCER_ZIGZAG : TESS_BALANCER_CONTIGUOUS;
     c->parallelism.tensor_parallel_degree = c->parallelism.pipeline_parallel_degree =
         c->parallelism.expert_parallel_degree = 1;
+    c->parallelism.data_parallel_shard_degree = c->parallelism.data_parallel_replicate_degree = 1;
     c->activation_checkpoint.partition = false;
     c->training.context_leaves = choice->n_leaves;
+    c->training.global_batch_size = c->training.local_batch_size;
+}
+
+/* Counts the activations of a dry rank. 0: a run refuses the choice. */
+static tess_status count_activations(const tess_model_config *sizes, const tess_context_choice *choice, tess_config *c,
+                                     double *bytes)
+{
+    tess_memory_of_rank need = {.work = 0};
+    const tess_memory_plan plan = tess_memory_plan_of(c, choice->degree);
+    tess_status status = tess_config_check_step(c, choice->degree);
+    if (status == TESS_OK)
+        status = tess_memory_predict_rank(sizes, &plan, 0, &need);
+    *bytes = need.pool[TESS_POOL_ACTIVATIONS];
+    if (status != TESS_E_INVALID && status != TESS_E_UNSUPPORTED)
+        return status;
+    tess_error_clear();
+    return TESS_OK;
 }
 
 /* The configuration's leaves, or two for each rank if they are fewer. One rank alone needs no leaves. */
@@ -193,19 +214,19 @@ static tess_context_case case_of(const tess_config *c, const tess_model *model, 
     return of;
 }
 
-static json_t *describe(const tess_context_case *of, const tess_context_choice *choice, const tess_model *model,
-                        const tess_config *config, double alone_s)
+static json_t *describe(const tess_context_case *of, const tess_context_choice *choice, double activations,
+                        double alone_s)
 {
     const tess_context_estimate e = tess_context_estimate_of(of, choice);
-    tess_executor_options options = tess_engine_activations(config);
-    options.first_trainable_unit = tess_model_first_trainable_unit(model);
     const char *order = choice->degree == 1 || choice->way == TESS_WAY_ULYSSES ? ""
                         : choice->folded                                       ? "zigzag"
                                                                                : "contiguous";
-    json_t *row = json_pack("{s:i, s:s, s:s, s:I, s:f, s:f, s:f, s:f}", "ranks", choice->degree, "method",
-                            choice->degree == 1 ? "" : way_names[choice->way], "order", order, "tokens",
-                            (json_int_t)e.tokens, "activation_bytes", (double)tess_executor_bytes(model, &options),
-                            "load", e.load, "forward_bytes", e.forward_bytes, "backward_bytes", e.backward_bytes);
+    json_t *row =
+        json_pack("{s:i, s:s, s:s, s:I, s:f, s:f, s:f}", "ranks", choice->degree, "method",
+                  choice->degree == 1 ? "" : way_names[choice->way], "order", order, "tokens", (json_int_t)e.tokens,
+                  "load", e.load, "forward_bytes", e.forward_bytes, "backward_bytes", e.backward_bytes);
+    if (activations > 0)
+        json_object_set_new(row, "activation_bytes", json_real(activations));
     if (order[0] != '\0') /* ranks divide queries */
         json_object_set_new(row, "piece_pairs", json_integer((json_int_t)e.piece_pairs));
     if (e.step_s > 0)
@@ -215,18 +236,20 @@ static json_t *describe(const tess_context_case *of, const tess_context_choice *
     return row;
 }
 
-static tess_status add_choice(const tess_config *config, const tess_context_case *of, const tess_model *model,
+static tess_status add_choice(const tess_config *config, const tess_context_case *of, const tess_model_config *sizes,
                               const tess_context_choice *choice, json_t *rows)
 {
     const tess_context_choice alone = {.degree = 1, .n_leaves = 1, .way = TESS_WAY_ULYSSES};
+    double activations;
     TESS_AUTO(tess_config_free) tess_config c = {0};
     TESS_TRY(tess_config_copy(config, &c));
     choose(choice, &c);
-    json_array_append_new(rows, describe(of, choice, model, &c, tess_context_estimate_of(of, &alone).step_s));
+    TESS_TRY(count_activations(sizes, choice, &c, &activations));
+    json_array_append_new(rows, describe(of, choice, activations, tess_context_estimate_of(of, &alone).step_s));
     return TESS_OK;
 }
 
-static tess_status add_degree(const tess_config *config, const tess_context_case *of, const tess_model *model,
+static tess_status add_degree(const tess_config *config, const tess_context_case *of, const tess_model_config *sizes,
                               int degree, json_t *rows)
 {
     static const tess_context_choice ways[] = {{.way = TESS_WAY_ULYSSES, .folded = true},
@@ -238,7 +261,7 @@ static tess_status add_degree(const tess_config *config, const tess_context_case
         tess_context_choice choice = ways[i];
         choice.degree = degree;
         choice.n_leaves = leaves_for(config, degree);
-        TESS_TRY(add_choice(config, of, model, &choice, rows));
+        TESS_TRY(add_choice(config, of, sizes, &choice, rows));
     }
     return TESS_OK;
 }
@@ -270,7 +293,7 @@ static tess_status describe_model(const tess_config *config, const tess_model *m
                           tess_dtype_name(of.dtype), "timed", speed != NULL, "estimates", estimates, "rule", rules));
     for (int i = 0; i < n; i++) {
         const tess_context_rule rule = tess_context_rule_of(hidden, n_layers, of.rows, of.length, of.dtype, degrees[i]);
-        TESS_TRY(add_degree(config, &of, model, degrees[i], estimates));
+        TESS_TRY(add_degree(config, &of, tess_model_get_config(model), degrees[i], estimates));
         json_array_append_new(rules, json_pack("{s:i, s:f, s:f, s:f, s:f}", "ranks", degrees[i], "activations",
                                                rule.activations, "ring", rule.ring, "gather", rule.gather, "total",
                                                rule.total));

@@ -8,11 +8,11 @@
 #include "config/config.h"
 #include "nn/context_cost.h"
 
-/* What a rank computes in a second, and what it receives. flops 0: no times are estimated. */
+/* The speed of a rank and its link. flops 0: no times are estimated. */
 typedef struct tess_context_speed {
     double flops;       /* operations per second */
-    double bytes_per_s; /* of the link, in one direction */
-    double latency_s;   /* of one exchange, or one hop of a ring */
+    double bytes_per_s; /* bandwidth of the link in one direction */
+    double latency_s;   /* time that one exchange, or one hop of a ring, takes in addition */
 } tess_context_speed;
 
 /* A micro-batch of a model. */
@@ -39,7 +39,7 @@ typedef struct tess_context_estimate {
     int64_t piece_pairs; /* largest number of tess_context_piece_pairs, with two pieces for each rank */
     double load;         /* largest number of pairs of a query and a key that it sees, by the mean over ranks */
     double forward_bytes, backward_bytes; /* received */
-    /* Without speed: 0. A ring's hops take no time as long as attention takes longer */
+    /* All are 0 if no speed is given. A ring's hops take no time as long as attention takes longer */
     double compute_s, exchange_s, step_s;
 } tess_context_estimate;
 

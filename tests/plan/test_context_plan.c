@@ -130,7 +130,7 @@ static void the_rule_of_thumb_has_the_figures_of_its_sources(void)
     }
 }
 
-/* Where keys are as wide as the stream, a rank's own keys and values are what the rule of thumb says. */
+/* If keys are as wide as the stream, the keys and values of a forward are those of the rule of thumb. */
 static void what_a_rank_receives_is_the_formula(void)
 {
     const tess_context_case of = {.n_heads = 32,
