@@ -94,8 +94,7 @@ static tess_context_cost cost_by_queries(const tess_context_sizes *s, const tess
     return cost;
 }
 
-/* Pieces of others that tokens of this rank's pieces see as keys, or that see them. Kernels take keys in parts, so with
- * a window a run may need a piece more. */
+/* Pieces of others that tokens of this rank's pieces see as keys, or that see them. */
 static int64_t pieces_of_others(const tess_context_sizes *s, const tess_context *context, bool seen)
 {
     const int64_t rows = s->n_tokens / context->n_leaves, real = s->n_tokens - s->n_filled, L = s->length;
