@@ -6,7 +6,7 @@ TEST_JOBS ?= $(shell expr 2 '*' $$(nproc)) # most tests wait half of their time
 TEXT = out/kjv.txt
 EMULATED = ^test_(device_(emulated|gemm|attention|norm|glu|rope|reduce|adamw|convert|cross_entropy|embedding|moments|fp8|select)|nn_rows|nn_points|golden_(llama|mistral|qwen2|qwen3|gpt2)$$)
 
-.PHONY: all run rl chat bench tests-built test test-bare test-ranks test-layouts test-matrices test-far test-emulated test-slurm test-gpu test-deploy test-kubernetes test-copies bench-gpu install deb tarball wheels image clean
+.PHONY: all run rl chat needle bench tests-built test test-bare test-ranks test-layouts test-matrices test-far test-emulated test-slurm test-gpu test-deploy test-kubernetes test-copies bench-gpu install deb tarball wheels image clean
 
 all: $(BUILD)/build.ninja
 	@cmake --build $(BUILD) --parallel $(JOBS) --target tessera
@@ -42,6 +42,12 @@ chat:
 	@for model in base/model chat/best; do echo "$$model on conversations that are held out:"; \
 	    $(BUILD)/tessera eval out/places/$$model --data out/places/held_out.jsonl --chat-template examples/places.jinja || exit 1; done
 	@echo "tessera chat out/places/chat/best"
+
+# Teaches a small model to find facts in long texts, and asks it in longer ones (docs/howto/long-context.md): some minutes.
+needle:
+	@tools/deps build
+	@$(MAKE) --no-print-directory all
+	@bash examples/needle.sh $(BUILD)/tessera
 
 # What this machine can do and what Tessera makes of it, beside oneDNN, OpenBLAS and MPI: some minutes.
 bench:

@@ -6,7 +6,7 @@
 #
 # writes words.txt (what the tokenizer learns its tokens from), texts for training, which ask for all their facts:
 # short.jsonl (up to 256 tokens), mixed.jsonl (up to 4,096) and far.jsonl (900 to 4,096), long.jsonl (one text of 300,000
-# tokens), and for 4k and 16k tokens: prompts_N.jsonl (80 texts that ask for one fact), with answers_N.txt: the answer, and
+# tokens), and for 4k and 16k tokens: prompts_N.jsonl (texts that ask for one fact), with answers_N.txt: the answer, and
 # the quarter of the text in which the fact is. The same text on every machine: random numbers are Park and Miller's
 # (CACM 31, 1988), which doubles hold exactly.
 function draw(n) { state = (16807 * state) % 2147483647; return int(n * (state / 2147483647)) }
@@ -57,6 +57,6 @@ BEGIN {
     train(folder "/far.jsonl", 2400, 900, 4096)
     train(folder "/mixed.jsonl", 6000, 48, 4096)
     ask("4k", 80, 4080)
-    ask("16k", 80, 16368)
+    ask("16k", 40, 16368)
     printf "{\"text\": \"%s\"}\n", text(300000) > (folder "/long.jsonl")
 }
