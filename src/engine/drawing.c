@@ -1,5 +1,6 @@
 #include "engine/drawing.h"
 
+#include "engine/batch/context_pieces.h"
 #include "engine/stages/rank_stage.h"
 #include "infer/kv_pages.h"
 #include "tessera/comm.h"
@@ -11,7 +12,8 @@ static int64_t least(int64_t a, int64_t b)
 
 tess_generator_options tess_drawing_options(const tess_config *c, int64_t n_samples)
 {
-    const int64_t most = tess_config_pass_rows(c) * c->training.seq_len;
+    const tess_context context = tess_context_of(c);
+    const int64_t most = tess_context_tokens(&context, tess_config_pass_rows(c) * c->training.seq_len);
     tess_generator_options o = {.dtype = tess_precision_dtype(c->training.mixed_precision_param),
                                 .max_length = c->training.seq_len,
                                 .max_sequences = least(n_samples, c->rollout.max_sequences),
