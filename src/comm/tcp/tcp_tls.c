@@ -80,7 +80,7 @@ struct tcp_session {
     int fd;
 };
 
-/* libssl's calls bring the object of theirs alone, so the library's functions are found here. */
+/* The library is loaded once. Its calls of functions of this file bring objects of its own alone. */
 static tcp_tls *the_tls;
 
 /* ---- The key ---- */

@@ -2,18 +2,18 @@
 
 #include <string.h>
 
+#include "engine/batch/context_order.h"
+
 /* Rows of a leaf. */
 static int64_t piece_of(const tess_context_loss *l)
 {
-    const tess_context *context = &l->pieces->context;
-    return tess_context_tokens(context, l->n_tokens) * context->points.degree / context->n_leaves;
+    return tess_context_filled(l->context, l->n_tokens) / l->context->n_leaves;
 }
 
 /* Returns the token of this rank's row. */
 static int64_t token_of(const tess_context_loss *l, int64_t row)
 {
-    const tess_context *context = &l->pieces->context;
-    return tess_context_token(context, l->n_tokens, row);
+    return tess_context_token(l->context, l->n_tokens, row);
 }
 
 static tess_status grade_rows(void *self, int64_t begin, int64_t n, const float *logprob, const float *entropy,
@@ -35,24 +35,23 @@ static tess_status grade_rows(void *self, int64_t begin, int64_t n, const float 
 /* ---- Losses that need all rows ---- */
 static tess_status gather(const tess_context_loss *l, const float *own, float *by_token)
 {
-    const tess_context *context = &l->pieces->context;
-    if (context->points.degree > 1) {
-        tess_team *team = l->pieces->team;
+    if (l->context->points.degree > 1) {
+        tess_team *team = l->team;
         tess_team_label(team, "rows of a loss", -1);
         tess_status status =
-            tess_all_gather(team, own, l->room, (size_t)tess_context_tokens(context, l->n_tokens), TESS_F32, NULL);
+            tess_all_gather(team, own, l->room, (size_t)tess_context_tokens(l->context, l->n_tokens), TESS_F32, NULL);
         tess_team_label(team, NULL, -1);
         TESS_TRY(status);
         own = l->room;
     }
-    tess_context_sort(context, l->n_tokens, own, by_token);
+    tess_context_sort(l->context, l->n_tokens, own, by_token);
     return TESS_OK;
 }
 
 /* Returns array i of the room, after the one that `gather` uses. */
 static float *array_of(const tess_context_loss *l, int i)
 {
-    return l->room + (1 + i) * l->pieces->max_tokens * l->pieces->context.points.degree;
+    return l->room + (1 + i) * l->max_tokens;
 }
 
 /* Copies this rank's rows; those that fill up leaves stay as they are. */
@@ -92,10 +91,8 @@ static tess_status grade_values(void *self, int64_t n, const float *value, float
     return TESS_OK;
 }
 
-void tess_context_loss_open(const tess_pieces *pieces, const tess_token_loss *inner, int64_t n_tokens,
-                            tess_context_loss *l)
+void tess_context_loss_open(const tess_token_loss *inner, int64_t n_tokens, tess_context_loss *l)
 {
-    l->pieces = pieces;
     l->inner = inner;
     l->n_tokens = n_tokens;
     l->outer = *inner;

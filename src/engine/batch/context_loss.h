@@ -6,19 +6,22 @@
 #ifndef TESS_ENGINE_BATCH_CONTEXT_LOSS_H
 #define TESS_ENGINE_BATCH_CONTEXT_LOSS_H
 
-#include "engine/batch/context_pieces.h"
+#include "nn/points.h"
 #include "nn/token_loss.h"
+#include "tessera/comm.h"
 
 typedef struct tess_context_loss {
-    const tess_pieces *pieces;
+    /* Set by the caller, with `room`; borrowed */
+    const tess_context *context;
+    tess_team *team;    /* the ranks that divide the tokens; NULL: one */
+    int64_t max_tokens; /* the most tokens of all ranks, with those that fill up leaves */
     const tess_token_loss *inner;
     tess_token_loss outer;
     int64_t n_tokens; /* number of tokens of the micro-batch */
-    float *room;      /* (5, tokens of all ranks with those that fill up leaves) */
+    float *room;      /* (5, max_tokens) */
 } tess_context_loss;
 
-/* Sets loss->outer for a micro-batch of n_tokens. `room` (5, the most tokens of all ranks) and `inner` are borrowed. */
-void tess_context_loss_open(const tess_pieces *pieces, const tess_token_loss *inner, int64_t n_tokens,
-                            tess_context_loss *loss);
+/* Sets loss->outer for a micro-batch of n_tokens. `inner` is borrowed. */
+void tess_context_loss_open(const tess_token_loss *inner, int64_t n_tokens, tess_context_loss *loss);
 
 #endif

@@ -6,48 +6,6 @@
 #include "engine/batch/context_loss.h"
 #include "engine/loss_scale.h"
 
-tess_context tess_context_of(const tess_config *c)
-{
-    return (tess_context){.points = {.degree = (int)c->parallelism.context_parallel_degree},
-                          .n_leaves = (int)c->training.context_leaves,
-                          .by_heads = c->parallelism.context_parallel_method == TESS_CONTEXT_ULYSSES,
-                          .rings = c->parallelism.context_parallel_method == TESS_CONTEXT_RING,
-                          .folded = c->parallelism.context_parallel_load_balancer == TESS_BALANCER_ZIGZAG};
-}
-
-/* Tokens of a micro-batch are a multiple of it. */
-static int64_t unit_of(const tess_context *context)
-{
-    return context->n_leaves > 1 ? (int64_t)TESS_LEAF_UNIT * context->n_leaves : 1;
-}
-
-/* Tokens of all ranks, with those that fill up leaves. */
-static int64_t fill_up(const tess_context *context, int64_t n_tokens)
-{
-    const int64_t unit = unit_of(context);
-    return (n_tokens + unit - 1) / unit * unit;
-}
-
-int64_t tess_context_tokens(const tess_context *context, int64_t n_tokens)
-{
-    return fill_up(context, n_tokens) / context->points.degree;
-}
-
-int64_t tess_context_length_unit(const tess_context *context, int64_t rows)
-{
-    int64_t unit = unit_of(context); /* a power of two */
-    for (; rows % 2 == 0 && unit > 1; rows /= 2)
-        unit /= 2;
-    return unit;
-}
-
-int64_t tess_context_token(const tess_context *context, int64_t n_tokens, int64_t row)
-{
-    const int own = context->n_leaves / context->points.degree;
-    const int64_t piece = fill_up(context, n_tokens) / context->n_leaves;
-    return tess_context_piece(context, context->points.rank * own + (int)(row / piece)) * piece + row % piece;
-}
-
 /* Returns the arrays of a set: three of a number for each own token, then the sequences' bounds. */
 static tess_status find_set(tess_pieces *p, size_t set, int32_t **numbers)
 {
@@ -73,7 +31,10 @@ static tess_status take_loss(tess_pieces *p, size_t set, int64_t n_tokens, tess_
         TESS_TRY(TESS_NEW(p->mem, 1, "loss of pieces", loss));
         TESS_TRY(TESS_PART(*loss, 5 * most, "loss of pieces", &(*loss)->room));
     }
-    tess_context_loss_open(p, batch->loss, n_tokens, *loss);
+    (*loss)->context = &p->context;
+    (*loss)->team = p->team;
+    (*loss)->max_tokens = (int64_t)most;
+    tess_context_loss_open(batch->loss, n_tokens, *loss);
     batch->loss = &(*loss)->outer;
     return TESS_OK;
 }
@@ -83,7 +44,7 @@ static const int32_t *take_pieces(const tess_pieces *p, const int32_t *x, int64_
 {
     const tess_context *context = &p->context;
     const int own = context->n_leaves / context->points.degree, first = context->points.rank * own;
-    const int64_t piece = fill_up(context, n_tokens) / context->n_leaves;
+    const int64_t piece = tess_context_filled(context, n_tokens) / context->n_leaves;
     for (int leaf = 0; leaf < own && x != NULL; leaf++) {
         const int64_t begin = tess_context_piece(context, first + leaf) * piece;
         for (int64_t i = 0; i < piece; i++)
@@ -95,7 +56,8 @@ static const int32_t *take_pieces(const tess_pieces *p, const int32_t *x, int64_
 tess_status tess_pieces_take(tess_pieces *p, size_t set, tess_batch *batch)
 {
     int32_t *numbers;
-    const int64_t n = batch->n_tokens, own = tess_context_tokens(&p->context, n), rest = fill_up(&p->context, n) - n;
+    const int64_t n = batch->n_tokens, own = tess_context_tokens(&p->context, n),
+                  rest = tess_context_filled(&p->context, n) - n;
     if (p->context.n_leaves <= 1)
         return TESS_OK;
     TESS_CHECK(own <= p->max_tokens, TESS_E_INVALID, "a micro-batch of %lld tokens; a rank has room for %lld of them",
@@ -112,17 +74,6 @@ tess_status tess_pieces_take(tess_pieces *p, size_t set, tess_batch *batch)
     batch->targets = take_pieces(p, batch->targets, n, -1, targets);
     batch->cu_seqlens = bounds;
     return take_loss(p, set, n, batch);
-}
-
-void tess_context_sort(const tess_context *context, int64_t n_tokens, const float *by_leaf, float *by_token)
-{
-    const int64_t piece = fill_up(context, n_tokens) / context->n_leaves;
-    for (int leaf = 0; leaf < context->n_leaves; leaf++) {
-        const int64_t begin = tess_context_piece(context, leaf) * piece, left = n_tokens - begin;
-        const int64_t n = left < piece ? left : piece;
-        if (n > 0)
-            memcpy(by_token + begin, by_leaf + leaf * piece, (size_t)n * sizeof(*by_token));
-    }
 }
 
 int64_t tess_pieces_token(const tess_pieces *p, size_t set, int64_t row)

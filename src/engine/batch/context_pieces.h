@@ -7,7 +7,7 @@
 #define TESS_ENGINE_BATCH_CONTEXT_PIECES_H
 
 #include "base/mem/scoped.h"
-#include "config/config.h"
+#include "engine/batch/context_order.h"
 #include "nn/model.h"
 #include "tessera/comm.h"
 
@@ -27,25 +27,11 @@ typedef struct tess_pieces {
     size_t n_sets, room;
 } tess_pieces;
 
-/* Returns the context of a configuration, without exchanges. */
-tess_context tess_context_of(const tess_config *config);
-/* Returns how many of n_tokens of a micro-batch one rank has, with those that fill up leaves. */
-int64_t tess_context_tokens(const tess_context *context, int64_t n_tokens);
-/* Returns the step between lengths of `rows` rows with which no tokens fill up leaves. */
-int64_t tess_context_length_unit(const tess_context *context, int64_t rows);
-
-/* Returns which token of a micro-batch of n_tokens this rank's row is; n_tokens or more: one that fills up a leaf. */
-int64_t tess_context_token(const tess_context *context, int64_t n_tokens, int64_t row);
-
 /* Replaces the batch by this rank's part. Its arrays, and its loss, are valid until a batch is taken with the same
  * number `set`. The sequences are still those of the whole batch. */
 tess_status tess_pieces_take(tess_pieces *pieces, size_t set, tess_batch *batch);
 /* Returns the place in the whole micro-batch of row `row` of the batch that was taken last with this number. */
 int64_t tess_pieces_token(const tess_pieces *pieces, size_t set, int64_t row);
 void tess_pieces_free(tess_pieces *pieces);
-
-/* Sorts the values of a micro-batch of n_tokens by token. `by_leaf` has those of all ranks, one after the other; values
- * of tokens that fill up leaves are dropped. */
-void tess_context_sort(const tess_context *context, int64_t n_tokens, const float *by_leaf, float *by_token);
 
 #endif

@@ -16,7 +16,7 @@ static void assume_ends(const tess_layer_call *c, int32_t *ends)
         ends[e] -= (int32_t)(p->n_own - 1 - e);
 }
 
-/* Without gradients of experts, work space depends on the number of experts with rows, and kernels for few rows may
+/* If experts get no gradients, work space depends on the number of experts with rows, and kernels for few rows may
  * need more than others. So the experts after the K-th have 64, 16, 4 and then 1 rows, as far as the K-th has them. */
 static void assume_all_chosen(const tess_experts_params *p, int64_t T, int32_t *ends)
 {
