@@ -46,7 +46,7 @@ static tess_status show(tess_mem *mem, const tess_mesh_plan *plan, const mesh_fl
 /* Shows what ranks that divide the tokens of a micro-batch cost. */
 static tess_status show_context(tess_mem *mem, const tess_mesh_request *request, const mesh_flags *flags)
 {
-    const tess_context_speed speed = {flags->tflops * 1e12, flags->link * 1e9, flags->latency * 1e-6};
+    const tess_context_speed speed = {flags->tflops * 1e12, flags->link * 1e9 / 8, flags->latency * 1e-6};
     TESS_AUTO(tess_config_free) tess_config config = {0};
     json_t *report;
     TESS_CHECK((flags->tflops > 0) == (flags->link > 0), TESS_E_INVALID,
@@ -71,8 +71,8 @@ static int run(tess_mem *mem, int argc, char **argv)
          .text = &chosen.context},
         {"--tflops", "N", "with --context: 10^12 operations per second of a rank, for times", .number = &chosen.tflops,
          .least = 1e-6, .most = 1e6},
-        {"--link", "GB", "with --context: 10^9 bytes per second that a rank receives, for times",
-         .number = &chosen.link, .least = 1e-6, .most = 1e6},
+        {"--link", "N", "with --context: Gbit/s that a rank receives, for times", .number = &chosen.link, .least = 1e-6,
+         .most = 1e6},
         {"--latency", "US", "with --context: microseconds of an exchange (50)", .number = &chosen.latency, .least = 0,
          .most = 1e6},
         {"--measure", NULL, "check each axis with real ranks, on this machine, and time an all_reduce",

@@ -104,7 +104,9 @@ static tess_status add_sequences(const kernels_bench *bench, kernel_operands *o)
 #define ATTENTION                                                             \
     .C = AT(attention_forward.head_size), .H = AT(attention_forward.n_heads), \
     .H_kv = AT(attention_forward.n_kv_heads), .finish = add_sequences
-#define NO_SINKS .without = {AT(attention_forward.sinks), AT(attention_backward.dsinks)}
+/* Calls that are not one of several. */
+#define WHOLE AT(attention_forward.state), AT(attention_backward.delta)
+#define NO_SINKS .without = {WHOLE, AT(attention_forward.sinks), AT(attention_backward.dsinks)}
 
 static const kernel_subject attention[] = {
     {"forward", ROW(attention_forward, .scale = 0.125f), ATTENTION, NO_SINKS},
@@ -115,8 +117,8 @@ static const kernel_subject capped[] = {
     {"backward, soft cap", ROW(attention_backward, .forward = {.scale = 0.0625f, .soft_cap = 50}), ATTENTION, NO_SINKS},
     {.name = NULL}};
 static const kernel_subject with_sinks[] = {
-    {"forward, sinks", ROW(attention_forward, .scale = 0.125f), ATTENTION},
-    {"backward, sinks", ROW(attention_backward, .forward.scale = 0.125f), ATTENTION},
+    {"forward, sinks", ROW(attention_forward, .scale = 0.125f), ATTENTION, .without = {WHOLE}},
+    {"backward, sinks", ROW(attention_backward, .forward.scale = 0.125f), ATTENTION, .without = {WHOLE}},
     {.name = NULL}};
 
 static const kernel_shape attention_shapes[] = {

@@ -63,7 +63,7 @@ typedef struct kernel_subject {
     tess_kernel_row_id row;
     tess_kernel_args args;            /* values that all shapes share */
     tess_member T, C, V, TC, H, H_kv; /* the sizes that the shape gives; 0: the row has no such size */
-    tess_member without[3];           /* operands that stay NULL */
+    tess_member without[4];           /* operands that stay NULL */
     bool decodes;                     /* each sequence has one query */
     /* Adds what is not described: members of lists. May be NULL. */
     tess_status (*finish)(const kernels_bench *bench, kernel_operands *operands);
