@@ -147,11 +147,6 @@ for words in "train lora.yaml job.dump_folder=bad lora.path=headed" "convert bas
 done
 refuse "rank 0" "lora.rank: it is 0, which is no adapter" "${train[@]}" lora.alpha=8
 refuse "dropout" "lora.dropout: 0.1; supported: 0" "${train[@]}" lora.rank=4 lora.dropout=0.1
-mkdir gpt2
-echo '{"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "vocab_size": 301, "n_embd": 42, "n_layer": 2, "n_head": 3,
-    "n_positions": 64}' >gpt2/config.json
-refuse "c_attn of ranks that share layers" "have no adapter of attn.c_attn" "${train[@]}" lora.rank=4 model.path=gpt2 -n 2 \
-    parallelism.tensor_parallel_degree=2
 refuse "an adapter of another model" "are not of the same model" "${train[@]}" \
     "lora.path=$project/tests/nn/fixtures/lora_qwen2"
 refuse "half an adapter" "half/adapter_model.safetensors" "${train[@]}" lora.path=half
