@@ -51,7 +51,8 @@ typedef struct tess_runtime_options {
     const char *const *phases;
     size_t size; /* 0, or sizeof this struct: tessera/version.h */
     /* Encrypts connections between hosts, with a key that follows from the job's secret (TLS 1.3). For hosts without an
-     * MPI; TESS_E_UNSUPPORTED with one. Set the same on all ranks */
+     * MPI; TESS_E_UNSUPPORTED with one. Set the same on all ranks. Read only if `size` is set; otherwise connections
+     * are plain */
     bool tls;
 } tess_runtime_options;
 

@@ -32,7 +32,7 @@ CRDS = {"JobSet": ("TESS_JOBSET_CRD", "https://raw.githubusercontent.com/kuberne
         "MPIJob": ("TESS_MPIJOB_CRD", "https://raw.githubusercontent.com/kubeflow/mpi-operator/master/"
                    "manifests/base/kubeflow.org_mpijobs.yaml")}
 HEAD = """# Written by tests/deploy/kubernetes.py from the chart in deploy/helm: change that. docs/howto/kubernetes.md says how to use it.
-# First: kubectl create secret generic tessera-secret --from-literal=secret="$(openssl rand -hex 32)"
+# First: openssl rand -hex 32 | kubectl create secret generic tessera-secret --from-file=secret=/dev/stdin
 """
 
 # Another value of each option, and what must be in the text then. An option that is not here is an error.

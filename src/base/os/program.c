@@ -69,6 +69,7 @@ _Noreturn static void become_captured(char *const *argv, int out)
     dup2(null, STDIN_FILENO);
     dup2(out, STDOUT_FILENO);
     dup2(null, STDERR_FILENO);
+    close_range(STDERR_FILENO + 1, ~0U, 0); /* a process that the program leaves behind must not hold our locks */
     become(argv);
 }
 

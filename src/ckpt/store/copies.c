@@ -154,7 +154,7 @@ tess_status tess_ckpt_place_get(const tess_ckpt_place *place, const char *dir, i
 }
 
 /* ---- Keeping order ---- */
-/* Sets the newest copy aside, if it is above task->step. *out: how many. */
+/* Sets aside the copies above task->step. *out: how many. */
 static tess_status set_folder_aside(void *self, copy_apart *apart, void *out)
 {
     const place_task *task = self;

@@ -1,4 +1,5 @@
 /* Finds the newest good checkpoint of all places at the start of a job, and brings it home. */
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +41,7 @@ static tess_status look_at_home(bring_search *s)
 }
 
 /* Asks every place that has not answered yet. Returns the number of those that have not answered now. */
-static int ask_places(bring_search *s, bool last)
+static int ask_places(bring_search *s, double part_s, bool last)
 {
     int n_missing = 0;
     for (int i = 0; i < s->b->n_places; i++) {
@@ -48,7 +49,7 @@ static int ask_places(bring_search *s, bool last)
         if (s->answered[i])
             continue;
         /* one place that hangs must not use up the time of the others, and may answer when it is asked again */
-        place.wait_s = s->b->wait_s / ASK_PARTS;
+        place.wait_s = part_s;
         s->answered[i] = tess_ckpt_place_list(&place, &s->steps[i]) == TESS_OK;
         n_missing += !s->answered[i];
         if (!s->answered[i] && last)
@@ -59,13 +60,16 @@ static int ask_places(bring_search *s, bool last)
     return n_missing;
 }
 
-/* Asks all places, again and again until each has answered or the time is over. */
+/* Asks all places until each has answered or the time is over. Each round has twice the patience of the one before. */
 static void look_at_places(bring_search *s)
 {
-    double until_s = tess_os_now_s() + s->b->wait_s;
-    while (ask_places(s, false) > 0 && tess_os_now_s() < until_s)
+    const double least_s = s->b->wait_s / ASK_PARTS, until_s = tess_os_now_s() + s->b->wait_s;
+    double part_s = least_s;
+    while (ask_places(s, part_s, false) > 0 && tess_os_now_s() < until_s) {
         nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
-    ask_places(s, true);
+        part_s = fmin(2 * part_s, fmax(until_s - tess_os_now_s(), least_s));
+    }
+    ask_places(s, least_s, true);
 }
 
 /* ---- Choosing ---- */

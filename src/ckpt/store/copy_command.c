@@ -35,6 +35,15 @@ static tess_status run(const tess_ckpt_place *place, const char *verb, const cha
     return call(place, verb, a, b, out, sizeof(out));
 }
 
+/* Adds a step once: a list that goes into folders names it with each of its files. */
+static void add_step(tess_ckpt_place_steps *steps, int64_t step)
+{
+    for (int i = steps->n - 1; i >= 0; i--)
+        if (steps->step[i] == step)
+            return;
+    steps->step[steps->n++] = step;
+}
+
 /* Adds the steps of all names "step-00000012" that a list names, alone or at the end of paths. */
 static void parse(const char *text, tess_ckpt_place_steps *steps)
 {
@@ -46,7 +55,7 @@ static void parse(const char *text, tess_ckpt_place_steps *steps)
         int64_t step = strtoll(at + 5, &end, 10);
         copy_name(step, canonical);
         if (strlen(canonical) == (size_t)(end - at) && strchr(" \t\r\n/", *end) != NULL)
-            steps->step[steps->n++] = step;
+            add_step(steps, step);
     }
 }
 

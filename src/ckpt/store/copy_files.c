@@ -10,7 +10,7 @@
 #include "ckpt/store/read.h"
 #include "ckpt/store/store_impl.h"
 
-enum { CHUNK_BYTES = 4 << 20 };
+enum { CHUNK_BYTES = 4 << 20, SYNC_BYTES = 256 << 20 };
 
 void copy_name(int64_t step, char name[COPY_NAME])
 {
@@ -82,12 +82,14 @@ static tess_status copy_bytes(const copy_job *job, int in, int out, uint64_t siz
         TESS_TRY(tess_os_read_at(in, at, job->chunk, n, from));
         TESS_TRY(tess_os_write_at(out, at, job->chunk, n, to));
         at += n;
+        if (at % SYNC_BYTES == 0) /* a sync of a whole large file would take longer than a copy may stand still */
+            TESS_TRY(tess_os_sync(out, to));
         copy_apart_moves(job->apart);
     }
     return TESS_OK;
 }
 
-/* Syncs the copy and drops it from the page cache: reading it back shall read the disk. */
+/* Syncs the copy and drops it from the page cache: so reading it back reads the disk. */
 static tess_status copy_file(const copy_job *job, const char *from, const char *to)
 {
     TESS_AUTO(tess_os_close) int in = -1;

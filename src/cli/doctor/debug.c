@@ -1,5 +1,6 @@
 /* `tessera debug`: stops one rank of a running job at a breakpoint, in gdb. */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -58,9 +59,10 @@ static tess_status find_rank(const debug_options *o, int *pid, int *rank, int *w
     int n;
     TESS_TRY(tess_live_find(o->what, &job, 1, &n));
     int64_t wanted = o->rank;
+    const int process = atoi(o->what);
     *world = job.world;
     for (int r = 0; r < job.world && wanted < 0; r++)
-        if (atomic_load(&job.job.rows[r].pid) == atoi(o->what))
+        if (process > 0 && job.job.rows[r].host == job.host && atomic_load(&job.job.rows[r].pid) == process)
             wanted = r;
     bool inside = wanted >= 0 && wanted < job.world;
     *rank = (int)wanted;
@@ -82,6 +84,8 @@ static int run_gdb(char *const *words)
         execvp(words[0], words);
         _exit(NO_GDB);
     }
+    signal(SIGINT, SIG_IGN); /* ctrl-C is meant for gdb */
+    signal(SIGQUIT, SIG_IGN);
     while (pid > 0 && waitpid(pid, &state, 0) < 0 && errno == EINTR)
         ;
     return pid > 0 && WIFEXITED(state) ? WEXITSTATUS(state) : TESS_EXIT_FAILED;

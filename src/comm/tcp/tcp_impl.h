@@ -63,7 +63,7 @@ void tcp_tls_close(tcp_secret *secret);
 tcp_session *tcp_session_begin(const tcp_tls *tls, int fd, bool calls);
 void tcp_session_end(tcp_session **session);
 /* Return the number of bytes; 0: none now; -1: the connection is closed or broken. *why: the reason, if it is known */
-ptrdiff_t tcp_session_send(const tcp_session *session, const void *data, size_t size, const char **why);
+ptrdiff_t tcp_session_send(tcp_session *session, const void *data, size_t size, const char **why);
 ptrdiff_t tcp_session_receive(const tcp_session *session, void *data, size_t size, const char **why);
 /* Whether bytes have come that the socket does not show any more. */
 bool tcp_session_has_more(const tcp_session *session);

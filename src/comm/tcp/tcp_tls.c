@@ -16,6 +16,8 @@ enum {
     SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER = 2,
     SSL_MODE_RELEASE_BUFFERS = 16,
     TLS1_3_VERSION = 0x0304,
+    SSL_VERIFY_PEER = 1,
+    SSL_KEY_UPDATE_NOT_REQUESTED = 0,
     SSL_ERROR_WANT_READ = 2,
     SSL_ERROR_WANT_WRITE = 3,
     SSL_R_WRONG_VERSION_NUMBER = 267,
@@ -35,6 +37,7 @@ enum {
     X(void, SSL_CTX_free, (void *context))                                                               \
     X(long, SSL_CTX_ctrl, (void *context, int command, long n, void *more))                              \
     X(int, SSL_CTX_set_ciphersuites, (void *context, const char *names))                                 \
+    X(void, SSL_CTX_set_verify, (void *context, int mode, void *check))                                  \
     X(int, SSL_CTX_set_num_tickets, (void *context, size_t n))                                           \
     X(void, SSL_CTX_set_psk_client_callback,                                                             \
       (void *context,                                                                                    \
@@ -49,6 +52,7 @@ enum {
     X(int, SSL_is_init_finished, (const void *session))                                                  \
     X(int, SSL_read, (void *session, void *data, int n))                                                 \
     X(int, SSL_write, (void *session, const void *data, int n))                                          \
+    X(int, SSL_key_update, (void *session, int kind))                                                    \
     X(int, SSL_pending, (const void *session))                                                           \
     X(int, SSL_get_error, (const void *session, int result))                                             \
     X(void, ERR_clear_error, (void))                                                                     \
@@ -71,6 +75,7 @@ struct tcp_tls {
     FUNCTIONS(FIELD)
 #undef FIELD
     void *context, *method;
+    uint32_t most_records; /* that a key encrypts */
     uint8_t key[KEY_BYTES];
 };
 
@@ -78,9 +83,10 @@ struct tcp_session {
     const tcp_tls *tls;
     void *ssl;
     int fd;
+    uint32_t n_records; /* sent with the present key */
 };
 
-/* The library is loaded once. Its calls of functions of this file bring objects of its own alone. */
+/* The library is loaded once. Its callbacks get no pointer of ours, so they read this one. */
 static tcp_tls *the_tls;
 
 /* ---- The key ---- */
@@ -161,6 +167,8 @@ static bool configure(tcp_tls *tls)
                       NULL);
     tls->SSL_CTX_set_psk_client_callback(tls->context, give_as_caller);
     tls->SSL_CTX_set_psk_server_callback(tls->context, give_as_called);
+    /* A called side without the key could show a certificate instead. None is trusted, so it is refused. */
+    tls->SSL_CTX_set_verify(tls->context, SSL_VERIFY_PEER, NULL);
     return tls->SSL_CTX_ctrl(tls->context, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_3_VERSION, NULL) == 1 &&
            tls->SSL_CTX_set_ciphersuites(tls->context, "TLS_AES_128_GCM_SHA256") == 1 &&
            tls->SSL_CTX_set_num_tickets(tls->context, 0) == 1; /* no session is resumed */
@@ -173,10 +181,10 @@ tess_status tcp_tls_open(tcp_secret *secret)
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]) && library == NULL; i++)
         library = dlopen(files[i], RTLD_NOW | RTLD_LOCAL);
     TESS_CHECK(library != NULL, TESS_E_NOT_FOUND,
-               "comm.tls: libssl.so.3 is missing, which encrypts links between hosts: install the Debian package "
-               "libssl3");
+               "comm.tls: libssl.so.3 is missing; it encrypts links between hosts: install the Debian package libssl3");
     tcp_tls *tls = calloc(1, sizeof(*tls));
     TESS_CHECK(tls != NULL, TESS_E_NOMEM, "no memory for TLS");
+    tls->most_records = (uint32_t)1 << 23;
     the_tls = secret->tls = tls;
     TESS_CHECK(find_functions(tls, library) && configure(tls) && tcp_secret_derive(secret, "tls", tls->key),
                TESS_E_UNSUPPORTED, "comm.tls: libssl has no TLS 1.3 with a key of the job's own (see OPENSSL_CONF)");
@@ -248,11 +256,17 @@ static ptrdiff_t result_of(const tcp_session *session, int result, const char **
     return -1;
 }
 
-ptrdiff_t tcp_session_send(const tcp_session *session, const void *data, size_t size, const char **why)
+/* libssl never changes a key by itself, and one may encrypt 2^24.5 records (RFC 8446, 5.5). Each call sends one. */
+ptrdiff_t tcp_session_send(tcp_session *session, const void *data, size_t size, const char **why)
 {
-    session->tls->ERR_clear_error();
-    return result_of(session, session->tls->SSL_write(session->ssl, data, size < INT32_MAX ? (int)size : INT32_MAX),
-                     why);
+    const tcp_tls *tls = session->tls;
+    tls->ERR_clear_error();
+    const ptrdiff_t n =
+        result_of(session, tls->SSL_write(session->ssl, data, size < INT32_MAX ? (int)size : INT32_MAX), why);
+    if (n > 0 && ++session->n_records >= tls->most_records &&
+        tls->SSL_key_update(session->ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1)
+        session->n_records = 0;
+    return n;
 }
 
 ptrdiff_t tcp_session_receive(const tcp_session *session, void *data, size_t size, const char **why)

@@ -132,7 +132,7 @@ static void memory_is_steady(const facts *f, tess_checklist_item *item)
         say(item, TESS_CHECKLIST_LATER, "memory.jsonl has too few lines");
     else
         say(item, pass_if(f->growth < 0.05),
-            "memory in use has grown by %.1f%% since the middle of the run (below 5%%)", 100 * f->growth);
+            "memory in use has grown by %.1f%% over the second half of the newest lines (below 5%%)", 100 * f->growth);
 }
 
 static void loss_is_sound(const facts *f, tess_checklist_item *item)
@@ -221,7 +221,7 @@ static void accumulates_sensibly(const facts *f, tess_checklist_item *item)
     if (!is_configured(f, item))
         return;
     const tess_training_section *t = &f->config->training;
-    int64_t rows = t->local_batch_size * f->report->n_ranks;
+    int64_t rows = t->local_batch_size * f->report->n_ranks / tess_config_model_ranks(f->config);
     double passes = rows > 0 ? (double)t->global_batch_size / (double)rows : 0;
     if (t->global_batch_size <= 0)
         say(item, TESS_CHECKLIST_PASS, "one micro-batch of each rank a step");

@@ -7,7 +7,7 @@
 #include "base/os/os.h"
 #include "base/text/text.h"
 
-enum { VALUE_BYTES = 256, LIST_BYTES = 1024 };
+enum { VALUE_BYTES = 64 << 10, SHOWN = 80, LIST_BYTES = 1024 };
 
 static const double look_s = 1; /* seconds between two looks */
 
@@ -16,21 +16,26 @@ int tess_reload_compare(const tess_config *a, const tess_config *b, bool decides
     int n_tables, n = 0;
     size_t at = 0;
     const tess_option_table *tables = tess_config_tables(&n_tables);
+    char *was = malloc(2 * VALUE_BYTES), *is = was + VALUE_BYTES;
     text[0] = '\0';
+    if (was == NULL)
+        return decides ? 1 : 0; /* nothing can be compared, so nothing is taken over */
     for (int t = 0; t < n_tables; t++)
         for (int i = 0; i < tables[t].section->n_rows; i++) {
-            char was[VALUE_BYTES], is[VALUE_BYTES];
             const tess_option *row = &tables[t].section->rows[i];
             if ((row->effect != TESS_EFFECT_NOTHING) != decides)
                 continue;
-            if (tess_options_format(row, tess_options_section(&tables[t], a), was, sizeof(was)) != TESS_OK ||
-                tess_options_format(row, tess_options_section(&tables[t], b), is, sizeof(is)) != TESS_OK) {
+            if (tess_options_format(row, tess_options_section(&tables[t], a), was, VALUE_BYTES) != TESS_OK ||
+                tess_options_format(row, tess_options_section(&tables[t], b), is, VALUE_BYTES) != TESS_OK) {
                 tess_error_clear();
+                at = tess_text_add(text, size, at, "%s%s (too long to compare)", n++ > 0 ? ", " : "", row->key);
                 continue;
             }
             if (strcmp(was, is) != 0)
-                at = tess_text_add(text, size, at, "%s%s (%s -> %s)", n++ > 0 ? ", " : "", row->key, was, is);
+                at = tess_text_add(text, size, at, "%s%s (%.*s -> %.*s)", n++ > 0 ? ", " : "", row->key, SHOWN, was,
+                                   SHOWN, is);
         }
+    free(was);
     return n;
 }
 

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -57,9 +58,15 @@ tess_status tess_run_copies_check(const tess_config *config)
         "checkpoint.host_local=true: each host has a part of a checkpoint, and copies are made of whole ones: set "
         "checkpoint.copies and checkpoint.copy_command to nothing, or let all hosts share job.dump_folder");
     TESS_TRY(list_places(config, &places));
-    for (int i = 0; i < config->checkpoint.copies.n; i++)
-        TESS_CHECK(!tess_os_same_file(places.dir, config->checkpoint.copies.item[i]), TESS_E_INVALID,
+    const tess_text_list *copies = &config->checkpoint.copies;
+    for (int i = 0; i < copies->n; i++) {
+        TESS_CHECK(!tess_os_same_file(places.dir, copies->item[i]), TESS_E_INVALID,
                    "checkpoint.copies: '%s' is the folder of the checkpoints themselves", places.dir);
+        for (int j = 0; j < i; j++)
+            TESS_CHECK(strcmp(copies->item[i], copies->item[j]) != 0 &&
+                           !tess_os_same_file(copies->item[i], copies->item[j]),
+                       TESS_E_INVALID, "checkpoint.copies: '%s' is named twice", copies->item[i]);
+    }
     return TESS_OK;
 }
 
@@ -148,8 +155,8 @@ static void on_failure(copier *c, const char *text)
 static void on_success(copier *c, int64_t step, double seconds)
 {
     char text[1024];
-    snprintf(text, sizeof(text), "step %lld was copied to %s in %.2f s and read back", (long long)step,
-             tess_ckpt_place_name(c->place), seconds);
+    snprintf(text, sizeof(text), "step %lld was copied to %s in %.2f s%s", (long long)step,
+             tess_ckpt_place_name(c->place), seconds, c->place->trusts_command ? "" : " and read back");
     tess_report_line(c->reporter, "copies of checkpoints: %s", text);
     if (c->failing)
         send_alert(c, "working", text);
@@ -257,7 +264,7 @@ void tess_run_copies_start(const tess_config *config, const tess_reporter *repor
         if (pid == 0)
             keep_copying(&c, parent);
         if (pid < 0)
-            tess_report_line(reporter, "warning: copies of checkpoints: no process to be had: none are made in %s",
+            tess_report_line(reporter, "warning: copies of checkpoints: cannot start a process: %s gets no copies",
                              tess_ckpt_place_name(c.place));
         copies->pids[copies->n++] = pid > 0 ? pid : 0;
     }
