@@ -156,13 +156,15 @@ static inline int64_t tess_attention_key_end(const tess_attention *a, const tess
     return a->state != NULL ? s->k_end : s->k_len;
 }
 
+/* clang-format off */
 /* Backward calls that are one of several compute one kind of gradient:
- * TESS_ATTENTION_QUERIES  dq of the queries, from keys [k_begin, k_end), which are as in forward. state: (T, H, D).
- *                         Writes delta
- * TESS_ATTENTION_KEYS     dk and dv of keys [k_begin, k_end), which are any ones, from queries that end before k_len
- * and begin at a multiple of TESS_ATTENTION_PART. They end at one, too, unless no later query sees such a key. Calls
- * ascend by query head, then by query. state: (rows of dk, G, 2 D). Reads delta instead of out TESS_ATTENTION_SINKS
- * dsinks, from lse and delta of whole sequences */
+ * TESS_ATTENTION_QUERIES  dq of the queries, from keys [k_begin, k_end) as in forward. state: (T, H, D). Writes delta
+ * TESS_ATTENTION_KEYS     dk and dv of any keys [k_begin, k_end), from queries that end before k_len. The queries
+ *                         begin at a multiple of TESS_ATTENTION_PART, and end at one unless no later query sees such
+ *                         a key. Calls ascend by query head, then by query. state: (rows of dk, G, 2 D). Reads delta
+ *                         instead of out
+ * TESS_ATTENTION_SINKS    dsinks, from lse and delta of whole sequences */
+/* clang-format on */
 typedef enum tess_attention_wanted {
     TESS_ATTENTION_ALL,
     TESS_ATTENTION_QUERIES,

@@ -164,7 +164,9 @@ static tess_status size(tess_generator *g)
 
 size_t tess_generator_reader_bytes(const tess_model *model, const tess_generator_options *o, int n)
 {
-    const int64_t most = o->pass_tokens > 0 ? o->pass_tokens : TESS_PASS_TOKENS * n;
+    int64_t most = o->pass_tokens > 0 ? o->pass_tokens : TESS_PASS_TOKENS * n;
+    if (most < o->max_sequences) /* a pass has room for a token of each sequence */
+        most = o->max_sequences;
     return tess_executor_reader_bytes(model, &(tess_executor_options){.dtype = o->dtype, .max_tokens = most}, n);
 }
 

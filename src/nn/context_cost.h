@@ -1,6 +1,6 @@
 /* Counts what attention costs a rank that divides the tokens of a micro-batch with others (tess_context in
  * nn/points.h): the elements that it receives, and the products that it computes. Pure functions of the sizes.
- * layers/context_attention.c does what is counted here. */
+ * layers/context_attention.c and layers/context_ring.c do what is counted here. */
 #ifndef TESS_NN_CONTEXT_COST_H
 #define TESS_NN_CONTEXT_COST_H
 

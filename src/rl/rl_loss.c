@@ -10,8 +10,8 @@ static bool needs_whole(const rl *r)
     return rl_has_pairs(r->config) || tess_policy_needs_whole(&r->policy);
 }
 
-/* The number of micro-batches whose sums this rank counts. Ranks that have the same ones have the same sums. Ranks that
- * divide their tokens have those of their own tokens, unless the loss needs all of them. */
+/* Returns the number of micro-batches whose sums this rank counts. If ranks divide the tokens, each counts its own. If
+ * the loss needs whole samples, every rank has the same sums, and only the first counts them. */
 static int64_t n_counted(const rl *r)
 {
     const bool counts = tess_engine_counts(r->engine) && (!needs_whole(r) || r->engine->at.place[TESS_AXIS_CP] == 0);

@@ -244,7 +244,9 @@ static tess_status finish_update(tess_logbook *book, tess_engine *e, int64_t ste
         TESS_TRY(tess_engine_clip_values(e, entry->scale));
         TESS_TRY(tess_fsdp_spans(e->fsdp, &spans));
         TESS_TRY(tess_optimizer_step(e->optimizer, spans, step - entry->restarts.optimizer, entry->lr, entry->scale));
-        TESS_TRY(tess_router_bias_write(e));
+        if (atomic_load(&page->done) !=
+            step) /* a rank that has finished wrote its biases, and may have chosen others */
+            TESS_TRY(tess_router_bias_write(e));
     }
     atomic_store(&page->done, step);
     return TESS_OK;

@@ -75,7 +75,7 @@ struct tcp_tls {
     FUNCTIONS(FIELD)
 #undef FIELD
     void *context, *method;
-    uint32_t most_records; /* that a key encrypts */
+    uint32_t most_records; /* most records with one key */
     uint8_t key[KEY_BYTES];
 };
 

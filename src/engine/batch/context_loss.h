@@ -1,8 +1,8 @@
 /* The loss of a micro-batch whose tokens are in the order of leaves, on this rank or divided among ranks (tess_context
  * in nn/points.h). The loss itself counts rows in the order of the micro-batch.
  *
- * A loss that grades rows by themselves grades this rank's ones, with their numbers in the micro-batch. A loss that
- * needs all rows grades them on every rank, once ranks have gathered their numbers: each computes the same. */
+ * If a loss grades each row alone, each rank grades its own rows and passes their numbers in the micro-batch. A loss
+ * that needs all rows grades them on every rank, once ranks have gathered their numbers: each computes the same. */
 #ifndef TESS_ENGINE_BATCH_CONTEXT_LOSS_H
 #define TESS_ENGINE_BATCH_CONTEXT_LOSS_H
 
@@ -18,7 +18,7 @@ typedef struct tess_context_loss {
     const tess_token_loss *inner;
     tess_token_loss outer;
     int64_t n_tokens; /* number of tokens of the micro-batch */
-    float *room;      /* (5, max_tokens) */
+    float *room;      /* (5, max_tokens); NULL: the loss grades each row alone */
 } tess_context_loss;
 
 /* Sets loss->outer for a micro-batch of n_tokens. `inner` is borrowed. */

@@ -27,10 +27,10 @@ static tess_status take_loss(tess_pieces *p, size_t set, int64_t n_tokens, tess_
     const size_t most = (size_t)(p->max_tokens * p->context.points.degree);
     if (batch->loss == NULL || tess_loss_is_text(batch->loss))
         return TESS_OK;
-    if (*loss == NULL) {
+    if (*loss == NULL)
         TESS_TRY(TESS_NEW(p->mem, 1, "loss of pieces", loss));
+    if ((batch->loss->whole || batch->loss->grade_values != NULL) && (*loss)->room == NULL)
         TESS_TRY(TESS_PART(*loss, 5 * most, "loss of pieces", &(*loss)->room));
-    }
     (*loss)->context = &p->context;
     (*loss)->team = p->team;
     (*loss)->max_tokens = (int64_t)most;
@@ -79,7 +79,7 @@ tess_status tess_pieces_take(tess_pieces *p, size_t set, tess_batch *batch)
 int64_t tess_pieces_token(const tess_pieces *p, size_t set, int64_t row)
 {
     const tess_context *context = &p->context;
-    if (context->n_leaves <= 1 || set >= p->n_sets)
+    if (context->n_leaves <= 1 || set >= p->n_sets || row >= p->sets[set].n_tokens)
         return row;
     return tess_context_token(context, p->sets[set].n_tokens * context->points.degree, row);
 }

@@ -5,6 +5,7 @@
 #include "base/mem/dry_mem.h"
 #include "base/mem/named.h"
 #include "base/mem/scoped.h"
+#include "engine/model/exclude.h"
 #include "engine/numbers/expert_loads.h"
 #include "parallel/fsdp/fsdp_values.h"
 
@@ -41,6 +42,14 @@ tess_status tess_router_bias_check(const tess_config *config, const tess_model *
                "(output_router_logits in config.json balances the experts of other families)");
     TESS_CHECK(tess_model_get_config(model)->lora.rank == 0, TESS_E_INVALID,
                "training.router_bias_update_rate: with lora all but the adapter is frozen: leave it out");
+    for (int k = 0; k < config->training.freeze.n; k++)
+        for (int i = 0; i < tess_model_n_params(model); i++) {
+            const tess_param *param = tess_model_param(model, i);
+            TESS_CHECK(!param->wide || !tess_matches_name(config->training.freeze.item[k], param->name), TESS_E_INVALID,
+                       "training.freeze: '%s' freezes '%s', which training.router_bias_update_rate changes: leave one "
+                       "of them out",
+                       config->training.freeze.item[k], param->name);
+        }
     return TESS_OK;
 }
 

@@ -15,7 +15,7 @@ tess_status tess_router_bias_check(const tess_config *config, const tess_model *
 /* Creates e->router_bias, unless the configuration leaves biases as they are. */
 tess_status tess_router_bias_create(tess_engine *engine);
 void tess_router_bias_free(tess_engine *engine);
-/* The weights have changed in another way than by a step. */
+/* Call this after anything but an optimizer step changed the weights: the next step reads them again. */
 void tess_router_bias_forget(tess_engine *engine);
 /* Computes the biases after the step whose loads tess_loads_measure has just summed. Does not change weights. */
 tess_status tess_router_bias_choose(tess_engine *engine);
