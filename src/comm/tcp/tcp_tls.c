@@ -37,7 +37,6 @@ enum {
     X(void, SSL_CTX_free, (void *context))                                                               \
     X(long, SSL_CTX_ctrl, (void *context, int command, long n, void *more))                              \
     X(int, SSL_CTX_set_ciphersuites, (void *context, const char *names))                                 \
-    X(void, SSL_CTX_set_verify, (void *context, int mode, void *check))                                  \
     X(int, SSL_CTX_set_num_tickets, (void *context, size_t n))                                           \
     X(void, SSL_CTX_set_psk_client_callback,                                                             \
       (void *context,                                                                                    \
@@ -47,6 +46,7 @@ enum {
     X(void *, SSL_new, (void *context))                                                                  \
     X(void, SSL_free, (void *session))                                                                   \
     X(void, SSL_set_bio, (void *session, void *in, void *out))                                           \
+    X(void, SSL_set_verify, (void *session, int mode, void *check))                                      \
     X(void, SSL_set_connect_state, (void *session))                                                      \
     X(void, SSL_set_accept_state, (void *session))                                                       \
     X(int, SSL_is_init_finished, (const void *session))                                                  \
@@ -167,8 +167,6 @@ static bool configure(tcp_tls *tls)
                       NULL);
     tls->SSL_CTX_set_psk_client_callback(tls->context, give_as_caller);
     tls->SSL_CTX_set_psk_server_callback(tls->context, give_as_called);
-    /* A called side without the key could show a certificate instead. None is trusted, so it is refused. */
-    tls->SSL_CTX_set_verify(tls->context, SSL_VERIFY_PEER, NULL);
     return tls->SSL_CTX_ctrl(tls->context, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_3_VERSION, NULL) == 1 &&
            tls->SSL_CTX_set_ciphersuites(tls->context, "TLS_AES_128_GCM_SHA256") == 1 &&
            tls->SSL_CTX_set_num_tickets(tls->context, 0) == 1; /* no session is resumed */
@@ -221,10 +219,13 @@ tcp_session *tcp_session_begin(const tcp_tls *tls, int fd, bool calls)
     tls->BIO_set_data(bio, session);
     tls->BIO_set_init(bio, 1);
     tls->SSL_set_bio(session->ssl, bio, bio);
-    if (calls)
+    if (calls) {
         tls->SSL_set_connect_state(session->ssl);
-    else
+        /* A called side without the key could show a certificate instead. None is trusted, so it is refused. */
+        tls->SSL_set_verify(session->ssl, SSL_VERIFY_PEER, NULL);
+    } else {
         tls->SSL_set_accept_state(session->ssl);
+    }
     return session;
 }
 
