@@ -13,19 +13,15 @@ cat >"$work/model.json" <<JSON
  "num_attention_heads": 4, "num_key_value_heads": 4, "head_dim": 64, "max_position_embeddings": $tokens,
  "rms_norm_eps": 1e-06, "rope_theta": 500000.0, "tie_word_embeddings": false}
 JSON
-names=(fsdp ulysses gather contiguous)
+names=(fsdp ulysses gather contiguous ring ring_contiguous)
 declare -A options=(
     [fsdp]=""
     [ulysses]="--cp 2 --cp-method ulysses"
     [gather]="--cp 2 --cp-method gather"
     [contiguous]="--cp 2 --cp-method gather --cp-order contiguous"
+    [ring]="--cp 2 --cp-method ring"
+    [ring_contiguous]="--cp 2 --cp-method ring --cp-order contiguous"
 )
-if "$tessera" bench step --help | grep -q 'gather|.*ring'; then
-    names+=(ring ring_contiguous)
-    options[ring]="--cp 2 --cp-method ring"
-    options[ring_contiguous]="--cp 2 --cp-method ring --cp-order contiguous"
-fi
-
 # time_of NAME: milliseconds of a step of two rows, the median of two steps.
 time_of() {
     "$tessera" bench step --model "$work/model.json" --batch 2 --micro 1 --seq "$tokens" -n 2 --threads 1 --steps 2 \
@@ -50,7 +46,5 @@ ratio() {
 ratio "speed of cp 2 by heads (ulysses), by FSDP's" fsdp ulysses
 ratio "speed of cp 2 by queries (gather), by FSDP's" fsdp gather
 ratio "time of the contiguous order by zigzag's (gather)" contiguous gather
-if [ -n "${options[ring]:-}" ]; then
-    ratio "speed of cp 2 in a ring, by FSDP's" fsdp ring
-    ratio "time of the contiguous order by zigzag's (ring)" ring_contiguous ring
-fi
+ratio "speed of cp 2 in a ring, by FSDP's" fsdp ring
+ratio "time of the contiguous order by zigzag's (ring)" ring_contiguous ring
