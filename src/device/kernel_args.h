@@ -587,7 +587,7 @@ typedef struct tess_sort_rows_args {
     int32_t *token;        /* (T K) token and weight of each sorted row */
     float *gate;           /* (T K) */
     int64_t T, E, K;       /* T K < 2^31 */
-    int64_t leaves;        /* at least 1; divides T */
+    int64_t leaves;        /* the number of leaves, 1 or more, divides T */
 } tess_sort_rows_args;
 
 /* y[t] = base[t] + the sum over k ascending of g rows[i], i = place[t,k]; FMAs in float32, and one rounding. g is

@@ -18,7 +18,7 @@ static tess_context context_of(const tess_context_choice *choice, int rank)
 static tess_context_sizes sizes_of(const tess_context_case *of, const tess_context_choice *choice, int64_t window)
 {
     const tess_context context = context_of(choice, 0);
-    const int64_t real = of->rows * of->length, all = tess_context_tokens(&context, real) * choice->degree;
+    const int64_t real = of->rows * of->length, all = tess_context_filled(&context, real);
     return (tess_context_sizes){.n_heads = of->n_heads,
                                 .n_kv_heads = of->n_kv_heads,
                                 .head_size = of->head_size,

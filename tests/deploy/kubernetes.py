@@ -39,7 +39,7 @@ HEAD = """# Written by tests/deploy/kubernetes.py from the chart in deploy/helm:
 OTHER = {
     "kind": None, "image.repository": "registry.example/tessera", "image.tag": "other", "image.pullPolicy": "Always",
     "image.pullSecrets": ["key"], "nodes": 3, "ranksPerNode": 8, "port": 30000, "agentPorts": "30010-30020",
-    "command": "rl", "config": "job:\n  dump_folder: /work/other\n", "overrides": ["training.steps=7", "a.b=\"c: d\""],
+    "command": "rl", "config": "job:\n  dump_folder: /train/other\n", "overrides": ["training.steps=7", "a.b=\"c: d\""],
     "resources.cpu": "16", "resources.memory": "7Gi", "resources.gpus": 8, "resources.gpuName": "amd.com/gpu",
     "sharedMemory": "9Gi", "storage.claim": "mine", "storage.size": "3Ti", "storage.className": "fast",
     "storage.accessMode": "ReadWriteOnce", "storage.keep": False, "secret.name": "mine", "restarts": 2,

@@ -68,8 +68,8 @@ POD
     "$hosts" exec "h$((index + 1))" bwrap --unshare-user --uid 1000 --gid 1000 --unshare-pid --as-pid-1 --die-with-parent \
         --tmpfs / --ro-bind /usr /usr --symlink usr/bin /bin --symlink usr/lib /lib --symlink usr/lib64 /lib64 --ro-bind /etc /etc-host \
         --dir /etc --ro-bind /etc/hosts /etc/hosts --ro-bind /etc/passwd /etc/passwd --proc /proc --dev /dev \
-        --ro-bind "$work/config" /etc/tessera --ro-bind "$work/secret" /run/tessera --bind "$work/volume" /work --tmpfs /tmp \
-        --ro-bind "$(dirname "$tessera")" /opt --chdir /work --remount-ro / \
+        --ro-bind "$work/config" /etc/tessera --ro-bind "$work/secret" /run/tessera --bind "$work/volume" /train --tmpfs /tmp \
+        --ro-bind "$(dirname "$tessera")" /opt --chdir /train --remount-ro / \
         --setenv PATH /opt:/usr/bin --setenv TEST_WORK "$work" env "${variables[@]}" "${words[@]}"
 }
 

@@ -23,7 +23,7 @@ enum { TESS_CKPT_PLACE_STEPS = 4096, TESS_CKPT_PLACE_WORDS = 32 };
 typedef struct tess_ckpt_place {
     const char *folder;   /* NULL: `command` stores the copies */
     char *const *command; /* (n_words) words of a program */
-    int n_words;          /* at most TESS_CKPT_PLACE_WORDS */
+    int n_words;          /* the number of words, TESS_CKPT_PLACE_WORDS or fewer */
     double wait_s;        /* seconds without progress after which an operation fails */
     bool trusts_command;  /* do not get a copy back from the program to compare its checksums */
     const tess_io *io;    /* hooks for looks at `folder` (tests); NULL: none */

@@ -167,7 +167,7 @@ volumes:
   mountPath: /run/tessera
   readOnly: true
 - name: work
-  mountPath: /work
+  mountPath: /train
 - name: tmp
   mountPath: /tmp
 - name: shm
@@ -196,7 +196,7 @@ containers:
   - name: tessera
     image: {{ include "tessera.image" . | quote }}
     imagePullPolicy: {{ .Values.image.pullPolicy }}
-    workingDir: /work
+    workingDir: /train
     command: [tessera]
     args:
       - launch
