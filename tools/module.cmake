@@ -163,10 +163,12 @@ function(tess_library)
   install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
   install(DIRECTORY docs examples deploy DESTINATION ${CMAKE_INSTALL_DOCDIR}
           PATTERN "*_test.sh" EXCLUDE PATTERN "CMakeLists.txt" EXCLUDE)
-  # Man pages and the completion of bash: what the command itself says, at the time of installation.
+  # Man pages and completions of shells: what the command itself says, at the time of installation.
   set(help ${CMAKE_BINARY_DIR}/help)
   install(CODE "execute_process(COMMAND \"${CMAKE_SOURCE_DIR}/tools/package/help-files\" \"$<TARGET_FILE:tessera>\"
                                         \"${help}\" COMMAND_ERROR_IS_FATAL ANY)")
   install(DIRECTORY ${help}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR})
   install(DIRECTORY ${help}/bash/ DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+  install(DIRECTORY ${help}/zsh/ DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions)
+  install(DIRECTORY ${help}/fish/ DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 endfunction()

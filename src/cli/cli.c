@@ -19,6 +19,20 @@
 
 enum { MOST_NAMES = 64 };
 
+/* Prints the examples and the exit codes of a command, with which each help ends. */
+static void print_examples(FILE *out, const cli_command *command)
+{
+    static const char *const usual = "0 done; 1 failed; 2 bad input (nothing was written); 130 interrupted";
+    if (command->examples != NULL)
+        fputs("\nexamples:\n", out);
+    for (const char *line = command->examples; line != NULL && *line != '\0';) {
+        const size_t n = strcspn(line, "\n");
+        fprintf(out, "  %.*s\n", (int)n, line);
+        line += n + (line[n] != '\0');
+    }
+    fprintf(out, "\nexit codes: %s\n", command->exit_codes != NULL ? command->exit_codes : usual);
+}
+
 static void print_usage(FILE *out, const cli_command *command, const cli_flag *flags, int n_flags)
 {
     fprintf(out, "usage: tessera %s %s\n%s\n", command->name, command->arguments, command->help);
@@ -28,6 +42,7 @@ static void print_usage(FILE *out, const cli_command *command, const cli_flag *f
         snprintf(left, sizeof(left), "%s%s%s", flags[i].name, value[0] != '\0' && value[0] != '[' ? " " : "", value);
         fprintf(out, "  %-26s %s\n", left, flags[i].help);
     }
+    print_examples(out, command);
 }
 
 /* Finds the flag that `argument` names. If it is written as "--flag=value", sets *value to the value. */
@@ -219,6 +234,7 @@ int cli_run_command(tess_mem *mem, int argc, char **argv, const cli_command *com
         fprintf(out, "usage: tessera %s %s\n%s\n\n", command->name, command->arguments, command->help);
         cli_print_commands(out, command->verbs, command->n_verbs);
         fprintf(out, "\nWith --help each says more.\n");
+        print_examples(out, command);
         return help ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
     }
     for (int i = 0; i < command->n_verbs; i++) {

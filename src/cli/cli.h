@@ -40,6 +40,8 @@ typedef struct cli_flag {
 /* A command. `name` is one word, or two as in "ckpt ls". Lists of commands show the first line of `help`. */
 typedef struct cli_command {
     const char *name, *arguments, *help;
+    const char *examples;   /* three command lines, one a line */
+    const char *exit_codes; /* text after "exit codes: "; NULL: those of most commands */
     /* Runs the command. argv[0] is the last word of the name, argv[-1] the word before it. `mem` belongs to the
      * process. NULL: argv[1] selects one of `verbs`. */
     int (*run)(tess_mem *mem, int argc, char **argv);

@@ -8,9 +8,37 @@
 #include "bench/compare.h"
 #include "job/environment.h"
 
-static const tess_bench *const benches[] = {&tess_bench_machine, &tess_bench_kernels,   &tess_bench_comm,
-                                            &tess_bench_step,    &tess_bench_precision, &tess_bench_packing,
-                                            &tess_bench_ckpt,    &tess_bench_offload};
+typedef struct bench_entry {
+    const tess_bench *bench;
+    const char *examples;
+} bench_entry;
+
+static const bench_entry benches[] = {
+    {&tess_bench_machine, "tessera bench machine\n"
+                          "tessera bench machine --json=today.json\n"
+                          "tessera bench machine --compare today.json --tolerance 20"},
+    {&tess_bench_kernels, "tessera bench kernels --filter 'gemm bf16'\n"
+                          "tessera bench kernels --threads 1 --quick\n"
+                          "tessera bench kernels --json=today.json"},
+    {&tess_bench_comm, "tessera bench comm --ranks 2\n"
+                       "tessera bench comm --ranks 4 --max-bytes 1MiB\n"
+                       "tessera bench comm --ranks 2 --json=today.json"},
+    {&tess_bench_step, "tessera bench step --model gpt2-124m -n 2\n"
+                       "tessera bench step --model gpt2-124m --batch 4 --micro 2 --seq 64\n"
+                       "tessera bench step --model llama-1b --batch 1 --micro 1 --recompute full"},
+    {&tess_bench_precision, "tessera bench precision\n"
+                            "tessera bench precision --model llama-5m --quick\n"
+                            "tessera bench precision --json=today.json"},
+    {&tess_bench_packing, "tessera bench packing\n"
+                          "tessera bench packing --model llama-5m --seq 256\n"
+                          "tessera bench packing --json=today.json"},
+    {&tess_bench_ckpt, "tessera bench ckpt\n"
+                       "tessera bench ckpt --folder /tmp/bench --zstd\n"
+                       "tessera bench ckpt --json=today.json"},
+    {&tess_bench_offload, "tessera bench offload\n"
+                          "tessera bench offload --max 500MB\n"
+                          "tessera bench offload --json=today.json"},
+};
 enum { N_BENCHES = sizeof(benches) / sizeof(benches[0]), MAX_FLAGS = 32, N_OUTPUT_FLAGS = 3 };
 
 /* The flags of a bench for cli_parse: those of the report, the common options, and the bench's own. */
@@ -162,23 +190,24 @@ static int run_somewhere(bench_session *s, const tess_own_command *command)
     return status != TESS_OK ? cli_end(status) : slower ? TESS_EXIT_FAILED : TESS_EXIT_OK;
 }
 
-static const tess_bench *bench_named(const char *name)
+static const bench_entry *bench_named(const char *name)
 {
     int i = 0;
-    while (strcmp(benches[i]->name, name) != 0)
+    while (strcmp(benches[i].bench->name, name) != 0)
         i++;
-    return benches[i];
+    return &benches[i];
 }
 
 static int run_bench(tess_mem *mem, int argc, char **argv)
 {
     flag_set set = {0};
     tess_own_command words;
-    const tess_bench *bench = bench_named(argv[0]);
+    const bench_entry *entry = bench_named(argv[0]);
+    const tess_bench *bench = entry->bench;
     tess_status status = tess_own_command_of(argc + 1, argv - 1, &words); /* cli_parse reorders argv */
     char name[64];
     snprintf(name, sizeof(name), "bench %s", bench->name);
-    const cli_command command = {name, "[OPTIONS]", bench->help, .run = NULL};
+    const cli_command command = {name, "[OPTIONS]", bench->help, .examples = entry->examples};
     collect_flags(&set, bench->name);
     if (cli_parse(argc, argv, &command, set.flags, set.n) > 0)
         return cli_misuse(&command, "unexpected argument '%s'", argv[1]);
@@ -193,8 +222,8 @@ static int run(tess_mem *mem, int argc, char **argv)
     cli_command commands[N_BENCHES], command = cli_bench;
     const cli_command *verbs[N_BENCHES];
     for (int i = 0; i < N_BENCHES; i++) {
-        snprintf(names[i], sizeof(names[i]), "bench %s", benches[i]->name);
-        commands[i] = (cli_command){names[i], "[OPTIONS]", benches[i]->help, .run = run_bench};
+        snprintf(names[i], sizeof(names[i]), "bench %s", benches[i].bench->name);
+        commands[i] = (cli_command){names[i], "[OPTIONS]", benches[i].bench->help, .run = run_bench};
         verbs[i] = &commands[i];
     }
     command.n_verbs = N_BENCHES;
@@ -204,4 +233,7 @@ static int run(tess_mem *mem, int argc, char **argv)
 }
 
 const cli_command cli_bench = {"bench", "NAME [OPTIONS]", "measure this machine and what Tessera makes of it",
+                               .examples = "tessera bench machine\n"
+                                           "tessera bench kernels --filter 'gemm bf16' --threads 1\n"
+                                           "tessera bench step --model gpt2-124m -n 2",
                                .run = run};

@@ -215,4 +215,7 @@ const cli_command cli_chat = {
     "Each line is a message, each answer is printed as it grows; on a pipe likewise, one line in, one "
     "answer out.\nThe model's chat template writes the conversation. Lines that begin with / are "
     "commands: /reset,\n/system TEXT, /save FILE.jsonl, /quit, /help.\n",
+    .examples = "tessera chat out/places/chat/best\n"
+                "tessera chat models/qwen --system 'Answer in one sentence.' --temperature 0\n"
+                "tessera chat models/qwen --adapter out/lora/model",
     .run = run};

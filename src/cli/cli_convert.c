@@ -92,4 +92,7 @@ const cli_command cli_convert = {
     "--to megatron a folder of checkpoints. The output is read again and compared, bit for bit. A Hugging Face folder "
     "gets\n"
     "the model alone, without what wrappers put around its names, which must be those of config.json.\n",
+    .examples = "tessera convert out/kjv/checkpoint model --to hf\n"
+                "tessera convert models/llama model.safetensors --dtype bfloat16\n"
+                "tessera convert dcp-folder checkpoints --to tessera --files 8",
     .run = run};

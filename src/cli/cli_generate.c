@@ -257,4 +257,8 @@ const cli_command cli_generate = {"generate", "MODEL_DIR --prompt TEXT | --promp
                                   "MODEL_DIR: config.json, tokenizer.json and weights of any format that `tessera "
                                   "convert` reads. What the\noptions leave open is as its generation_config.json says, "
                                   "which also names the tokens that end a text.\n",
+                                  .examples =
+                                      "tessera generate out/kjv/model --prompt 'In the beginning'\n"
+                                      "tessera generate models/qwen --prompts questions.txt --n 4 --jsonl\n"
+                                      "tessera generate models/llama --prompt 'One, two' --temperature 0 --logprobs",
                                   .run = run};

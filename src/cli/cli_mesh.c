@@ -100,4 +100,7 @@ const cli_command cli_mesh = {"mesh", "[CONFIG.yaml] [section.key=value ...] [--
                               "show which rank is where in a mesh: coordinates, groups, hosts, bandwidth of each axis\n"
                               "The mesh of a configuration, or of --mesh. If the configuration names a model: also the "
                               "placement of every parameter. Nothing is trained.",
+                              .examples = "tessera mesh run.yaml -n 8\n"
+                                          "tessera mesh --mesh dp=2,tp=4 --hosts h1:4,h2:4\n"
+                                          "tessera mesh run.yaml --context --tflops 400 --link 200",
                               .run = run};

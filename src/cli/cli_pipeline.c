@@ -314,4 +314,7 @@ const cli_command cli_pipeline = {
     "pipeline", "--stages P --micro-batches M [--schedule NAME] [--chunks V] [--costs F,B,W,SEND]",
     "compare schedules of a pipeline: timeline, bubble, micro-batches in flight, and what would be better\n"
     "A simulation: nothing is started.",
+    .examples = "tessera pipeline --stages 4 --micro-batches 8\n"
+                "tessera pipeline --stages 4 --micro-batches 8 --schedule zbv --costs 1,1,1,0.1\n"
+                "tessera pipeline --stages 4 --micro-batches 8 --layers 30 --head 2",
     .run = run};

@@ -19,4 +19,8 @@ const cli_command cli_rl = {"rl", "[CONFIG.yaml] [-n RANKS] [section.key=value .
                             "Without a file: tessera rl model.path=FOLDER data.files=PROMPTS.jsonl reward.kind=number\n"
                             "`tessera rl samples FOLDER` shows what a run has drawn (tessera rl samples --help).\n"
                             "`tessera info` lists every section.key with its default; docs/rl.md explains them.",
+                            .examples =
+                                "tessera rl examples/signs_rl.yaml -n 2\n"
+                                "tessera rl model.path=models/qwen data.files=prompts.jsonl reward.kind=number\n"
+                                "tessera rl samples out/signs/rl --min-reward 1",
                             .run = run};

@@ -46,4 +46,8 @@ static int run(TESS_UNUSED tess_mem *mem, int argc, char **argv)
 }
 
 const cli_command cli_run = {"run", "[-n RANKS] -- PROGRAM [ARGUMENTS ...]",
-                             "start a program that uses libtessera as N ranks", .run = run};
+                             "start a program that uses libtessera as N ranks",
+                             .examples = "tessera run -n 4 -- ./trainer --steps 10\n"
+                                         "tessera run -n 2 -- python3 train.py\n"
+                                         "tessera run -n 3 -- build/examples/embed_fsdp",
+                             .run = run};

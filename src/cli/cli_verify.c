@@ -122,13 +122,17 @@ static int run(tess_mem *mem, int argc, char **argv)
 }
 
 const cli_command cli_verify = {
-    "verify", "[CONFIG.yaml] [-n RANKS] [--steps N] [--layouts all] [section.key=value ...]",
+    "verify",
+    "[CONFIG.yaml] [-n RANKS] [--steps N] [--layouts all] [section.key=value ...]",
     "check that a layout gives the bits of one rank: losses, gradients, parameters, shards, memory\n"
     "Runs the first steps of the configuration twice on this machine, sharded as it says and on one rank, with the\n"
     "same data. Nothing is written to job.dump_folder. --layouts all does so for every way to share the model among\n"
     "the ranks: data-parallel strategies, replicas, tensor parallelism, context parallelism, experts, stages of a\n"
     "pipeline and their schedules.\n"
-    "Exit codes: 0 the same bits, 1 failed, 2 bad input, 5 something differs.\n"
     "Also: verify on-policy (are training and generation one policy?), verify invariance (does a kernel's row depend\n"
     "on its neighbours?), verify advise (is that worth its price?). With --help each says more.",
+    .exit_codes = "0 the same bits; 1 failed; 2 bad input; 5 something differs",
+    .examples = "tessera verify run.yaml -n 4 --steps 3\n"
+                "tessera verify run.yaml -n 8 --layouts all\n"
+                "tessera verify on-policy out/kjv/model",
     .run = run};

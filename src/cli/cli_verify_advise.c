@@ -213,4 +213,7 @@ const cli_command cli_verify_advise = {
     "MODEL,AVAILABLE | --offload MODEL,DEVICE,HOST",
     "should two engines, one that generates and one that trains, pay for exactly equal log-probabilities?\n"
     "For stacks in which equality costs time. Also: settings of RL to begin with, kinds of reference models, offload.",
+    .examples = "tessera verify advise --algorithm grpo --size large --budget tight\n"
+                "tessera verify advise --preset llm_grpo\n"
+                "tessera verify advise --reference 14GB,80GB --steps 2",
     .run = run};

@@ -120,11 +120,15 @@ static int run(tess_mem *mem, int argc, char **argv)
 }
 
 const cli_command cli_verify_invariance = {
-    "verify invariance", "[--table NAME] | --library FILE.so --symbol NAME",
+    "verify invariance",
+    "[--table NAME] | --library FILE.so --symbol NAME",
     "check that a kernel computes the same bits of a row, whatever is computed next to it\n"
     "Each row (or sequence, column, element) alone, then in batches of 2, 7, 64 and 129, in other orders, next to "
     "huge\n"
     "neighbours and NaN, on 1 to 3 threads: every row of a kernel table of Tessera, to the bit, or a function of "
-    "yours.\n"
-    "Exit codes: 0 batch-invariant, 1 not (the first row that changes is named), 2 bad input.",
+    "yours.",
+    .exit_codes = "0 batch-invariant; 1 not (the first row that changes is named); 2 bad input",
+    .examples = "tessera verify invariance\n"
+                "tessera verify invariance --table avx2\n"
+                "tessera verify invariance --library ./kernel.so --symbol my_norm",
     .run = run};

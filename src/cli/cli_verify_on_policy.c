@@ -102,10 +102,14 @@ static int run(tess_mem *mem, int argc, char **argv)
 }
 
 const cli_command cli_verify_on_policy = {
-    "verify on-policy", "MODEL_DIR | [CONFIG.yaml] [section.key=value ...] [--prompts FILE]",
+    "verify on-policy",
+    "MODEL_DIR | [CONFIG.yaml] [section.key=value ...] [--prompts FILE]",
     "check that training, evaluation and generation are one policy, to the bit\n"
     "Draws texts, and compares the log-probabilities of their tokens in training's forward pass with those of\n"
     "evaluation and generation: in other batches, chunks, orders, company and numbers of threads. Also measures what\n"
-    "other temperatures, precisions and kernel tables change. Trains nothing, and writes nothing.\n"
-    "Exit codes: 0 exactly on-policy, 1 something differs (the first layer is named) or failed, 2 bad input.",
+    "other temperatures, precisions and kernel tables change. Trains nothing, and writes nothing.",
+    .exit_codes = "0 exactly on-policy; 1 something differs (the first layer is named) or failed; 2 bad input",
+    .examples = "tessera verify on-policy out/kjv/model\n"
+                "tessera verify on-policy examples/signs_rl.yaml\n"
+                "tessera verify on-policy models/qwen --prompts questions.txt",
     .run = run};

@@ -6,10 +6,15 @@
 static const cli_command *const ckpt_verbs[] = {&cli_ckpt_ls,      &cli_ckpt_inspect, &cli_ckpt_verify,
                                                 &cli_ckpt_diff,    &cli_ckpt_merge,   &cli_ckpt_split,
                                                 &cli_ckpt_extract, &cli_ckpt_edit,    &cli_ckpt_prune};
-static const cli_command ckpt = {"ckpt", "VERB ...",
+static const cli_command ckpt = {"ckpt",
+                                 "VERB ...",
                                  "list, inspect, verify, compare, cut, edit and prune checkpoints of any format\n"
                                  "`tessera convert` writes other formats.",
-                                 .verbs = ckpt_verbs, .n_verbs = COUNT(ckpt_verbs)};
+                                 .examples = "tessera ckpt ls out/kjv/checkpoint\n"
+                                             "tessera ckpt verify out/kjv/checkpoint --newest\n"
+                                             "tessera ckpt extract out/kjv/checkpoint model.safetensors",
+                                 .verbs = ckpt_verbs,
+                                 .n_verbs = COUNT(ckpt_verbs)};
 
 static const cli_entry entries[] = {
     {"train and use models", &cli_train},

@@ -135,4 +135,7 @@ const cli_command cli_eval = {"eval", "MODEL_DIR --data FILE [options]",
                               "measure loss, perplexity and bits per byte of a text\n\n"
                               "MODEL_DIR: config.json, tokenizer.json and weights of any format that `tessera convert` "
                               "reads.\n",
+                              .examples = "tessera eval out/kjv/model --data book.txt\n"
+                                          "tessera eval models/qwen --data held_out.jsonl --dtype bfloat16 --json\n"
+                                          "tessera eval models/llama --data long.txt --seq-len 16384 -n 2",
                               .run = run};

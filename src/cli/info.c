@@ -301,4 +301,7 @@ const cli_command cli_info = {
     "info", "[[CONFIG.yaml] [-n RANKS] [section.key=value ...] [WORD ...] | MODEL_DIR | config.json]",
     "show this machine, every option with its value, a model's parameters, the memory of a run\n"
     "WORD, such as optimizer or lr: only options with this in their key.",
+    .examples = "tessera info\n"
+                "tessera info optimizer\n"
+                "tessera info examples/kjv.yaml -n 4",
     .run = run};

@@ -128,4 +128,8 @@ const cli_command cli_launch = {"launch", "--hosts h1:4,h2:4 [--dry-run] -- trai
                                 "start a command as ranks on several hosts, with mpirun or over TCP\n"
                                 "Without an MPI, on each host: tessera launch --rdzv h1:29400 --nnodes 2 --node-rank K "
                                 "-n 4 -- train CONFIG.yaml",
+                                .examples =
+                                    "tessera launch --hosts h1:4,h2:4 -- train run.yaml\n"
+                                    "tessera launch --hostfile hosts --dry-run -- train run.yaml\n"
+                                    "tessera launch --rdzv h1:29400 --nnodes 2 --node-rank 0 -n 4 -- train run.yaml",
                                 .run = run};

@@ -143,7 +143,7 @@ int main(int argc, char **argv)
         print_help(stdout);
         cli_exit(TESS_EXIT_OK);
     }
-    if (strcmp(argv[1], "--version") == 0) {
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
         puts("tessera " TESS_VERSION);
         cli_exit(TESS_EXIT_OK);
     }

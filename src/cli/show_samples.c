@@ -303,4 +303,7 @@ const cli_command cli_rl_samples = {
     "rl samples", "FOLDER [--rollout WHICH] [--min-reward X] [--find TEXT] [--json] ...",
     "show the samples that a run has drawn, with their rewards\n"
     "FOLDER: the run's job.dump_folder, also while it runs. Samples are read from its journal.",
+    .examples = "tessera rl samples out/signs/rl\n"
+                "tessera rl samples out/signs/rl --min-reward 0.5 --find yes\n"
+                "tessera rl samples out/signs/rl --rollout 3 --json",
     .run = run};

@@ -339,4 +339,8 @@ const cli_command cli_slurm = {"slurm", "[CONFIG.yaml] [section.key=value ...] -
                                "write the sbatch script of a training\n"
                                "The script saves before the time limit, and goes on after it, after a lost node and "
                                "after a preemption.",
+                               .examples =
+                                   "tessera slurm run.yaml --nodes 4 --ranks-per-node 8 > job.sh\n"
+                                   "tessera slurm run.yaml --nodes 2-4 --time 12:00:00 --partition gpu > job.sh\n"
+                                   "tessera slurm run.yaml --nodes 1 --array optimizer.lr=1e-3,3e-4 > job.sh",
                                .run = run};

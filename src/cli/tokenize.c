@@ -193,4 +193,7 @@ const cli_command cli_tokenize = {
     "merges.txt; without FILE, standard input is "
     "read. template writes a conversation as TEMPLATE does, a .jinja file or a model's "
     "folder.",
+    .examples = "tessera tokenize train book.txt --vocab-size 8192 --out tokenizer.json\n"
+                "tessera tokenize shard models/qwen pages.jsonl.zst --out pages.bin\n"
+                "tessera tokenize encode models/qwen --text 'In the beginning'",
     .run = run};

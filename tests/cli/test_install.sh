@@ -12,6 +12,16 @@ expect "the command, moved, from another folder" 0 "$version" env -C elsewhere -
 expect "the completion of bash" 0 "trace train" bash -c 'source prefix/share/bash-completion/completions/tessera
     COMP_WORDS=(tessera tr) COMP_CWORD=1
     _tessera && echo "$(printf "%s\n" "${COMPREPLY[@]}" | sort | paste -sd" ")"'
+if command -v zsh >/dev/null; then
+    expect "the completion of zsh" 0 "inspect ls" zsh -c 'compadd() { [ "$1" != -- ] || print -l -- "${@:2}" | sort | paste -sd" "; }
+        _files() { :; }
+        words=(tessera ckpt "") CURRENT=3
+        . prefix/share/zsh/vendor-completions/_tessera'
+fi
+if command -v fish >/dev/null; then
+    expect "the completion of fish" 0 "optimizer.lr=" fish -c 'source prefix/share/fish/vendor_completions.d/tessera.fish
+        complete -C "tessera train optimizer.l"'
+fi
 pages=$(find prefix -name 'tessera*.[15]' | wc -l)
 [ "$pages" -gt 30 ] && pass "$pages man pages" || fail "only $pages man pages"
 for file in LICENSE docs/embedding.md examples/kjv.yaml examples/kjv.json; do

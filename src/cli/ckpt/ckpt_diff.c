@@ -128,8 +128,13 @@ static int run(tess_mem *mem, int argc, char **argv)
 }
 
 const cli_command cli_ckpt_diff = {
-    "ckpt diff", "A B [--tolerance T] [--model-only] [--all] [--json | --html | --prometheus]",
+    "ckpt diff",
+    "A B [--tolerance T] [--model-only] [--all] [--json | --html | --prometheus]",
     "compare two checkpoints of any formats, cuts and dtypes, tensor by tensor\n\n"
     "Names are brought to Tessera's first, so that a model folder compares with a training checkpoint. \"close\": the\n"
-    "same values in another dtype, or within the tolerance. Exit codes: 0 alike; 1 they differ; 2 bad input.\n",
+    "same values in another dtype, or within the tolerance.",
+    .exit_codes = "0 alike; 1 they differ; 2 bad input",
+    .examples = "tessera ckpt diff out/a/checkpoint out/b/checkpoint\n"
+                "tessera ckpt diff models/llama out/kjv/model --tolerance 1e-3\n"
+                "tessera ckpt diff a.safetensors b.safetensors --all",
     .run = run};

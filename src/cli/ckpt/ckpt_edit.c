@@ -56,4 +56,7 @@ const cli_command cli_ckpt_edit = {
     "Keys are those below \"meta\" of `tessera ckpt inspect`, with dots between nested ones; values are JSON, or "
     "texts.\n"
     "The checkpoint is replaced in one step; a kill leaves the old one or the new one.\n",
+    .examples = "tessera ckpt edit out/kjv/checkpoint/step-450 note=baseline --add\n"
+                "tessera ckpt edit out/kjv/checkpoint/step-450 run.lr=0.001 --add\n"
+                "tessera ckpt edit out/kjv/checkpoint/step-450 note='before the new data'",
     .run = run};

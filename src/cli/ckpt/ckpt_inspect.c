@@ -186,4 +186,7 @@ const cli_command cli_ckpt_inspect = {
     "or\n"
     "Megatron folder, a torch.save file, a DeepSpeed folder. PATTERN: a part of a tensor's name, or one with * ? [;\n"
     "exit code 1 when no name is like it.\n",
+    .examples = "tessera ckpt inspect out/kjv/checkpoint\n"
+                "tessera ckpt inspect model.safetensors 'layers.0.*'\n"
+                "tessera ckpt inspect out/kjv/checkpoint --meta",
     .run = run};

@@ -77,4 +77,7 @@ const cli_command cli_ckpt_ls = {
     "list the checkpoints of a folder, or describe a file that is one: step, state, size, age\n\n"
     "Valid: complete, every file there with its size, every tensor covered; `tessera ckpt verify` checks checksums.\n"
     "Incomplete: the save did not finish. Damaged: it was complete once; the line below says what is wrong.\n",
+    .examples = "tessera ckpt ls out/kjv/checkpoint\n"
+                "tessera ckpt ls model.safetensors\n"
+                "tessera ckpt ls out/kjv/checkpoint --json",
     .run = run};

@@ -72,4 +72,7 @@ const cli_command cli_ckpt_prune = {
     "remove old checkpoints, once the K newest good ones have been verified\n\n"
     "Verifies those that stay first: a damaged one does not count, and the last good one is never removed. Leaves\n"
     "damaged ones alone, and saves that did not finish, unless a good one is newer.\n",
+    .examples = "tessera ckpt prune out/kjv/checkpoint --keep 3 --dry-run\n"
+                "tessera ckpt prune out/kjv/checkpoint --keep 3\n"
+                "tessera ckpt prune out/kjv/checkpoint --keep 1",
     .run = run};

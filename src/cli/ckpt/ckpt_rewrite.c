@@ -102,6 +102,9 @@ const cli_command cli_ckpt_merge = {
     "ckpt merge", "PATH OUT",
     "write everything of a checkpoint to one file\n\n"
     "OUT: a .safetensors file, a .pt file as of torch.save, or a folder for a Tessera checkpoint with one data file.\n",
+    .examples = "tessera ckpt merge out/kjv/checkpoint all.safetensors\n"
+                "tessera ckpt merge out/kjv/checkpoint all.pt\n"
+                "tessera ckpt merge out/kjv/checkpoint one",
     .run = run_merge};
 
 const cli_command cli_ckpt_split = {
@@ -109,10 +112,16 @@ const cli_command cli_ckpt_split = {
     "cut a checkpoint into the data files of N ranks\n\n"
     "OUT: a folder of checkpoints, in which step-N is made. Any number of ranks resumes from any cut: this is for\n"
     "spreading files over disks, and for tests.\n",
+    .examples = "tessera ckpt split out/kjv/checkpoint cut -n 4\n"
+                "tessera ckpt split model.safetensors cut -n 8\n"
+                "tessera ckpt split models/llama cut -n 2",
     .run = run_split};
 
 const cli_command cli_ckpt_extract = {
     "ckpt extract", "PATH OUT [--assets DIR]",
     "write the model alone, without the optimizer, under its own names\n\n"
     "OUT: a .safetensors file, a .pt file as of torch.save, or a new Hugging Face folder.\n",
+    .examples = "tessera ckpt extract out/kjv/checkpoint model.safetensors\n"
+                "tessera ckpt extract out/kjv/checkpoint model.pt\n"
+                "tessera ckpt extract out/kjv/checkpoint model --assets models/llama",
     .run = run_extract};

@@ -136,8 +136,12 @@ static int run(tess_mem *mem, int argc, char **argv)
 }
 
 const cli_command cli_ckpt_verify = {
-    "ckpt verify", "PATH ... [--newest]",
+    "ckpt verify",
+    "PATH ... [--newest]",
     "read checkpoints and check every byte: checksums, sizes, completeness\n\n"
-    "Verifies all checkpoints of a folder. Names damage by file, offset, tensor and the rank that wrote it.\n"
-    "Exit codes: 0 all is well; 1 something is damaged or missing; 2 bad input.\n",
+    "Verifies all checkpoints of a folder. Names damage by file, offset, tensor and the rank that wrote it.",
+    .exit_codes = "0 all is well; 1 something is damaged or missing; 2 bad input",
+    .examples = "tessera ckpt verify out/kjv/checkpoint\n"
+                "tessera ckpt verify out/kjv/checkpoint --newest\n"
+                "tessera ckpt verify model.safetensors",
     .run = run};

@@ -133,4 +133,7 @@ const cli_command cli_run_report = {
     "report", "FOLDER [--cost --price P [--currency NAME] | --config FILE] [--tokens N | --steps N] [--json | ...]",
     "tell what a run did, what it cost, and what the rest will take\n\n"
     "FOLDER is a run's job.dump_folder. It reads metrics.jsonl, while the run goes on or afterwards.",
+    .examples = "tessera report out/kjv\n"
+                "tessera report out/kjv --cost --price 2.5 --currency EUR\n"
+                "tessera report out/kjv --tokens 1000000000",
     .run = run};

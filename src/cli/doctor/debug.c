@@ -134,4 +134,7 @@ const cli_command cli_debug = {"debug", "PID|FOLDER [--rank R] [--at PLACE] [--d
                                "stop a rank of a running job at a breakpoint, in gdb\n\n"
                                "PID is the process of a rank, or the launcher with --rank; FOLDER a run's "
                                "job.dump_folder.\n`tessera trace PID` shows stacks without stopping anything.",
+                               .examples = "tessera debug 4711\n"
+                                           "tessera debug out/kjv --rank 3\n"
+                                           "tessera debug out/kjv --rank 3 --at tess_all_reduce --dry-run",
                                .run = run};

@@ -106,11 +106,15 @@ static int run(tess_mem *mem, int argc, char **argv)
 }
 
 const cli_command cli_doctor_env = {
-    "doctor env", "[NAME[=VALUE]... | --file FILE | --pid PID] [--json | --html | --prometheus] [--knowledge FILE]...",
+    "doctor env",
+    "[NAME[=VALUE]... | --file FILE | --pid PID] [--json | --html | --prometheus] [--knowledge FILE]...",
     "explain variables of NCCL, PyTorch, MPI, UCX, CUDA: what they do, which are void\n\n"
     "Lists every variable of these, OpenMP and Tessera that is set: what it does, whether anybody reads it, whether\n"
     "its value is accepted, whether it is dangerous, and which contradict each other. With names: what each of these\n"
-    "does, set or not; NAME=VALUE is judged as if it were set.\n"
-    "Exit codes: 0 nothing to correct, 1 failed, 2 bad input or a name that no known library reads, 3 something to\n"
-    "correct.",
+    "does, set or not; NAME=VALUE is judged as if it were set.",
+    .exit_codes = "0 nothing to correct; 1 failed; 2 bad input or a name that no known library reads;\n"
+                  "3 something to correct",
+    .examples = "tessera doctor env\n"
+                "tessera doctor env NCCL_IB_DISABLE=1 NCCL_P2P_LEVEL\n"
+                "tessera doctor env --pid 4711",
     .run = run};

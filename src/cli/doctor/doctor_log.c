@@ -109,10 +109,14 @@ static int run(tess_mem *mem, int argc, char **argv)
 }
 
 const cli_command cli_doctor_log = {
-    "doctor log", "FILE|FOLDER... | --search WORDS | --list",
+    "doctor log",
+    "FILE|FOLDER... | --search WORDS | --list",
     "explain what the texts of a log mean, and name the rank that never came\n\n"
     "Also says what came first. Give the logs of all ranks: files, or folders with all text files below\n"
-    "them; FILE - is standard input.\n"
-    "Exit codes: 0 known texts were found (root cause, effects or notes), 1 failed, 2 bad input: a log is not text or\n"
-    "cannot be read, 3 no error was found, or none that is known.",
+    "them; FILE - is standard input.",
+    .exit_codes = "0 known texts were found (root cause, effects or notes); 1 failed;\n"
+                  "2 bad input: a log is not text or cannot be read; 3 no error was found, or none that is known",
+    .examples = "tessera doctor log rank0.log rank1.log\n"
+                "tessera doctor log logs\n"
+                "tessera doctor log --search 'unhandled system error'",
     .run = run};

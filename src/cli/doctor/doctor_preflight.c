@@ -120,8 +120,12 @@ static int run(tess_mem *mem, int argc, char **argv)
 }
 
 const cli_command cli_doctor_preflight = {
-    "doctor preflight", "[-n RANKS] [CONFIG.yaml] [section.key=value ...] [OPTIONS]",
+    "doctor preflight",
+    "[-n RANKS] [CONFIG.yaml] [section.key=value ...] [OPTIONS]",
     "check machines, ranks and configuration before a job\n\n"
-    "Takes a few seconds. As ranks of mpirun, srun, torchrun or `tessera launch` it looks at every host of the job.\n"
-    "Exit code 0: ready, perhaps with warnings; 4: a check has failed; 2: bad input.",
+    "Takes a few seconds. As ranks of mpirun, srun, torchrun or `tessera launch` it looks at every host of the job.",
+    .exit_codes = "0 ready, perhaps with warnings; 2 bad input; 4 a check has failed",
+    .examples = "tessera doctor preflight\n"
+                "tessera doctor preflight -n 4 run.yaml\n"
+                "tessera doctor preflight --checklist",
     .run = run};

@@ -25,7 +25,11 @@ static int run(tess_mem *mem, int argc, char **argv)
 }
 
 const cli_command cli_doctor_timers = {
-    "doctor timers", "[CONFIG.yaml] [section.key=value ...] [--json | --html | --prometheus]",
-    "list every timer of a job and where its value comes from, and check their order\n"
-    "Exit codes: 0 it holds, 2 bad input or it does not.",
+    "doctor timers",
+    "[CONFIG.yaml] [section.key=value ...] [--json | --html | --prometheus]",
+    "list every timer of a job and where its value comes from, and check their order",
+    .exit_codes = "0 the order holds; 2 it does not, or bad input",
+    .examples = "tessera doctor timers\n"
+                "tessera doctor timers run.yaml\n"
+                "tessera doctor timers run.yaml comm.timeout_s=60 --json",
     .run = run};

@@ -109,9 +109,13 @@ static int run(tess_mem *mem, int argc, char **argv)
 }
 
 const cli_command cli_top = {
-    "top", "[PID | FOLDER] [--once [--width COLUMNS] | --json | --html | --prometheus | --memory] [--interval SECONDS]",
+    "top",
+    "[PID | FOLDER] [--once [--width COLUMNS] | --json | --html | --prometheus | --memory] [--interval SECONDS]",
     "watch running jobs from another terminal: who does what, who waits for whom\n"
     "PID is the launcher's or a rank's, FOLDER a run's job.dump_folder; without either, all of your jobs.\n"
-    "It only reads, and does not disturb the job.\n"
-    "Exit codes: 0 shown, 1 failed, 2 bad input, 3 no such job.",
+    "It only reads, and does not disturb the job.",
+    .exit_codes = "0 shown; 1 failed; 2 bad input; 3 no such job",
+    .examples = "tessera top\n"
+                "tessera top out/kjv --once --width 80\n"
+                "tessera top out/kjv --memory",
     .run = run};

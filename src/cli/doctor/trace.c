@@ -105,10 +105,14 @@ static int run(tess_mem *mem, int argc, char **argv)
 }
 
 const cli_command cli_trace = {
-    "trace", "DIR|PID [--json | --html | --prometheus | --last N [--rank R]] ...",
+    "trace",
+    "DIR|PID [--json | --html | --prometheus | --last N [--rank R]] ...",
     "find the root cause of a job's failure or hang, and show the evidence\n\n"
     "DIR is a job's dump folder (or its trace folder), or a folder of PyTorch Flight Recorder dumps; PID is the\n"
-    "launcher or a rank of a running job, which is not disturbed, or a Python process, whose stacks py-spy shows.\n"
-    "Exit codes: 0 healthy, ended well, or stopped by the operator; 3 a culprit is named; 4 a tie, or the records do "
-    "not say; 2 bad input.\n",
+    "launcher or a rank of a running job, which is not disturbed, or a Python process, whose stacks py-spy shows.",
+    .exit_codes = "0 healthy, ended well, or stopped by the operator; 2 bad input; 3 a culprit is named;\n"
+                  "4 a tie, or the records do not say",
+    .examples = "tessera trace out/kjv\n"
+                "tessera trace out/kjv --last 20 --rank 3\n"
+                "tessera trace out/kjv --perfetto timeline.json --flame flame.svg",
     .run = run};
