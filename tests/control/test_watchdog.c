@@ -24,8 +24,8 @@ typedef struct run {
     volatile int victim_pid, is_over; /* over: the victim may go on */
     volatile int has_come;            /* and has been told to have: all may leave */
     _Atomic int n_past;               /* ranks that have left the first barrier */
-    volatile int n_rounds;            /* of the launcher */
-    volatile uint64_t longest_ns[4];  /* of each rank: the longest time in or before one collective */
+    volatile int n_rounds;            /* rounds that the launcher has done */
+    volatile uint64_t longest_ns[4];  /* longest time of a rank in or before one collective */
     volatile uint64_t begin_ns;       /* the last honest rank has come */
     char fifo[300];
     bool has_stack;
