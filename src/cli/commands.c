@@ -19,6 +19,7 @@ static const cli_command ckpt = {"ckpt",
 static const cli_entry entries[] = {
     {"train and use models", &cli_train},
     {NULL, &cli_rl},
+    {NULL, &cli_init},
     {NULL, &cli_eval},
     {NULL, &cli_generate},
     {NULL, &cli_chat},

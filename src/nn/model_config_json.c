@@ -2,8 +2,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/os/os.h"
 #include "base/text/json.h"
 #include "nn/models/family.h"
+#include "nn/named_models.h"
 
 enum { CONFIG_MAX_BYTES = 16 << 20 };
 
@@ -140,7 +142,15 @@ tess_status tess_model_config_parse(const json_t *json, const char *what, tess_m
 tess_status tess_model_config_load(const char *path, tess_model_config *config)
 {
     json_auto_t *json = NULL;
-    TESS_TRY(tess_json_load(path, CONFIG_MAX_BYTES, &json));
+    char names[256];
+    const char *named = tess_named_model(path);
+    TESS_CHECK(named != NULL || tess_os_is_file(path) || strchr(path, '/') != NULL, TESS_E_NOT_FOUND,
+               "%s: no such file, and no model with this name: choose %s", path,
+               tess_named_models_list(names, sizeof(names)));
+    if (named != NULL)
+        TESS_TRY(tess_json_parse(named, strlen(named), path, true, &json));
+    else
+        TESS_TRY(tess_json_load(path, CONFIG_MAX_BYTES, &json));
     return tess_model_config_parse(json, path, config);
 }
 

@@ -6,6 +6,7 @@
 #include "ckpt/shared_folder.h"
 #include "ckpt/store/read.h"
 #include "mesh/rank_order.h"
+#include "nn/named_models.h"
 #include "tessera/comm.h"
 #include "train/trainer_impl.h"
 
@@ -106,7 +107,7 @@ tess_status tess_trainer_check_hosts(tess_trainer *t)
     const tess_config *c = &t->config;
     bool from_weights = c->model.path[0] != '\0';
     const char *model = from_weights ? c->model.path : c->model.config;
-    if (t->kind->program == NULL)
+    if (t->kind->program == NULL && (from_weights || tess_named_model(model) == NULL))
         TESS_TRY(tess_ckpt_check_same_files(t->hosts, &model, 1, from_weights ? "model.path" : "model.config"));
     if (c->checkpoint.host_local)
         return TESS_OK;

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# `tessera init`: each kind is a configuration that the program reads back with the same values, and the first one trains.
+source "$(dirname "$0")/support.sh"
+awkward=(job.description='a: "b" # c, [d] '\''e'\' data.files='"x,y.txt",z.txt')
+for kind in pretrain text chat lora rl; do
+    "$tessera" init $kind "${awkward[@]}" >$kind.yaml || fail "init $kind"
+    # The values of the file, and those that the program reads from it.
+    awk '/^[a-z_]+:/ { section = $1; sub(/:/, "", section) }
+         /^  [a-z_]+: / && !/^  (description|files): / { key = $1; value = $2; sub(/:$/, "", key); gsub(/[][]/, "", value)
+                                               print section "." key "=" value }' $kind.yaml | sort >written
+    # Without its model, `info` fails after the list of options.
+    "$tessera" info $kind.yaml 2>errors | awk '/^[a-z_]+: / { section = $1; sub(/:/, "", section) }
+         /^  [a-z_]+=/ { print section "." $1 }' | sort >read
+    [ "$(wc -l <written)" -gt 12 ] && [ -z "$(comm -23 written read)" ] && pass "$kind: $(wc -l <written) keys are read back" ||
+        fail "$kind: $(comm -23 written read | head -n 3)"
+    expect "$kind: an awkward text" 0 "description=a: \"b\" # c, [d] 'e'" "$tessera" info $kind.yaml job.description
+    expect "$kind: an awkward list" 0 "files=\"x,y.txt\",z.txt" "$tessera" info $kind.yaml data.files
+done
+expect "an unknown kind" 2 "choose pretrain, text, chat, lora or rl" "$tessera" init sft
+expect "an unknown key" 2 "did you mean 'training.steps'?" "$tessera" init rl training.step=3
+seq -f "line %g of a text that says little" 3000 >book.txt
+"$tessera" init pretrain training.steps=2 training.seq_len=32 training.local_batch_size=1 >run.yaml
+expect "the first kind trains as it is" 0 "2 steps in" "$tessera" train run.yaml -n 2
+finish
