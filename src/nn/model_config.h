@@ -109,7 +109,7 @@ typedef struct tess_model_config {
 const char *tess_model_config_longrope(const tess_model_config *config, char *text, size_t size);
 
 /* Read config.json (keys of transformers v4 and v5). `what` names it in messages. Sizes are bounded, so later
- * products of them do not overflow. `path`: a config.json, or the name of one in nn/named_models.h.
+ * products of them do not overflow. `path`: a config.json, or the name of one in named_models.h.
  * TESS_E_NOT_FOUND: there is neither such a file nor such a name; the message lists the names
  * TESS_E_FORMAT, TESS_E_UNSUPPORTED: the message names the key and the choices */
 tess_status tess_model_config_parse(const json_t *json, const char *what, tess_model_config *config);

@@ -6,7 +6,8 @@
 
 /* clang-format off */
 #define TESS_MODEL_OPTIONS(OPTION)                                                                                     \
-    OPTION(PATH, model, config, BITS, "", "config.json, or the name, of a model to start from random weights: gpt2-124m, llama-1b, ...")                       \
+    OPTION(PATH, model, config, BITS, "",                                                                              \
+           "config.json, or the name, of a model to start from random weights: gpt2-124m, llama-1b, ...")              \
     OPTION(PATH, model, path, BITS, "",                                                                                \
            "folder with config.json and weights to start from: Hugging Face's, or a checkpoint of any format")         \
     /* tess_precision */                                                                                               \
