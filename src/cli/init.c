@@ -49,9 +49,9 @@ static const char *const rl[] = {
 static const init_kind kinds[] = {
     {"pretrain", "Trains a small model from random weights on plain text.", "train", pretrain},
     {"text", "Trains all weights of a model further on plain text.", "train", text},
-    {"chat", "Fine-tunes all weights of a model on conversations: lines with messages, or with a prompt and a completion.",
+    {"chat", "Fine-tunes all weights of a model on conversations: lines with messages, or a prompt and a completion.",
      "train", chat},
-    {"lora", "Fine-tunes an adapter of a model (LoRA) on conversations: lines with messages, or a prompt and a completion.",
+    {"lora", "Fine-tunes an adapter (LoRA) on conversations: lines with messages, or a prompt and a completion.",
      "train", lora},
     {"rl", "Teaches a model by reinforcement learning (GRPO): it answers prompts, and learns from the grades.", "rl", rl},
 };

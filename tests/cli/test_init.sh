@@ -8,7 +8,7 @@ for kind in pretrain text chat lora rl; do
     awk '/^[a-z_]+:/ { section = $1; sub(/:/, "", section) }
          /^  [a-z_]+: / && !/^  (description|files): / { key = $1; value = $2; sub(/:$/, "", key); gsub(/[][]/, "", value)
                                                print section "." key "=" value }' $kind.yaml | sort >written
-    # Without its model, `info` fails after the list of options.
+    # The model is missing, so `info` fails after the list of options.
     "$tessera" info $kind.yaml 2>errors | awk '/^[a-z_]+: / { section = $1; sub(/:/, "", section) }
          /^  [a-z_]+=/ { print section "." $1 }' | sort >read
     [ "$(wc -l <written)" -gt 12 ] && [ -z "$(comm -23 written read)" ] && pass "$kind: $(wc -l <written) keys are read back" ||
