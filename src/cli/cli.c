@@ -320,18 +320,25 @@ void cli_print_line(TESS_UNUSED void *self, const char *line)
     fprintf(stderr, "%s\n", line);
 }
 
+/* Whether standard error is a terminal that can move its cursor. */
 static bool on_terminal(void)
 {
-    return isatty(STDERR_FILENO);
+    const char *kind = getenv("TERM");
+    return isatty(STDERR_FILENO) && (kind == NULL || strcmp(kind, "dumb") != 0);
+}
+
+int cli_columns(int fd)
+{
+    struct winsize window;
+    return isatty(fd) && ioctl(fd, TIOCGWINSZ, &window) == 0 && window.ws_col > 0 ? window.ws_col : 0;
 }
 
 void cli_status_line(const char *format, ...)
 {
-    struct winsize window;
     char text[512];
     if (!on_terminal())
         return;
-    int columns = ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 0 ? window.ws_col : 80;
+    const int own = cli_columns(STDERR_FILENO), columns = own > 0 ? own : 80;
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);

@@ -8,7 +8,7 @@
 /* A kind of run. `settings` ends with NULL. Keys without a value have none that fits all: the user names it. */
 typedef struct init_kind {
     const char *name, *title;
-    const char *command; /* what starts the run */
+    const char *command; /* command that starts the run */
     const char *const *settings;
 } init_kind;
 
@@ -53,7 +53,8 @@ static const init_kind kinds[] = {
      "train", chat},
     {"lora", "Fine-tunes an adapter (LoRA) on conversations: lines with messages, or a prompt and a completion.",
      "train", lora},
-    {"rl", "Teaches a model by reinforcement learning (GRPO): it answers prompts, and learns from the grades.", "rl", rl},
+    {"rl", "Teaches a model by reinforcement learning (GRPO): it answers prompts and learns from the grades.",
+     "rl", rl},
 };
 /* clang-format on */
 enum { N_KINDS = sizeof(kinds) / sizeof(kinds[0]) };
