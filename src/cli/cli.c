@@ -333,6 +333,17 @@ int cli_columns(int fd)
     return isatty(fd) && ioctl(fd, TIOCGWINSZ, &window) == 0 && window.ws_col > 0 ? window.ws_col : 0;
 }
 
+/* Returns the bytes of the first n characters of a text in UTF-8. */
+static size_t bytes_of(const char *text, int n)
+{
+    size_t at = 0;
+    while (text[at] != '\0' && n-- > 0)
+        do
+            at++;
+        while (((unsigned char)text[at] & 0xc0) == 0x80);
+    return at;
+}
+
 void cli_status_line(const char *format, ...)
 {
     char text[512];
@@ -343,7 +354,7 @@ void cli_status_line(const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    fprintf(stderr, "\r\033[K%.*s", columns - 1, text);
+    fprintf(stderr, "\r\033[K%.*s", (int)bytes_of(text, columns - 1), text);
     fflush(stderr);
 }
 

@@ -92,7 +92,7 @@ void cli_print_line(void *self, const char *line);
 void cli_status_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void cli_status_clear(void);
 
-/* Returns the columns of a terminal; 0: the file is none, or does not say. */
+/* Returns the columns of a terminal; 0: the file is not a terminal, or the terminal does not say. */
 int cli_columns(int fd);
 
 /* The status line of work with a known number of bytes. It appears when the work has lasted a second: "verify: 42%

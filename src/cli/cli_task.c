@@ -1,18 +1,28 @@
 #include "cli/cli_task.h"
 
+#include <string.h>
+
 #include "cli/train_view.h"
 #include "job/environment.h"
 #include "control/supervise/train_job.h"
 
 int cli_run_task(const tess_task_kind *kind, const cli_command *cli, const char *missing, int argc, char **argv)
 {
-    const char *n_ranks = NULL;
+    const char *n_ranks = NULL, *quiet = NULL, *log = NULL;
     cli_train_view view = {0};
     tess_own_command command;
     bool is_rank = tess_launch_is_rank();
     tess_status status = is_rank ? TESS_OK : tess_own_command_of(argc, argv, &command); /* cli_parse reorders argv */
-    const cli_flag flags[] = {{"-n", "RANKS", "processes on this machine (1)", .text = &n_ranks}};
-    int n = cli_parse(argc, argv, cli, flags, 1);
+    const cli_flag flags[] = {
+        {"-n", "RANKS", "processes on this machine (1)", .text = &n_ranks},
+        {"--quiet", NULL, "print neither steps nor a progress bar", .text = &quiet},
+        {"--log", "FORM", "text, or json: each step, note and validation as a line of JSON (text)", .text = &log}};
+    int n = cli_parse(argc, argv, cli, flags, sizeof(flags) / sizeof(flags[0]));
+    if (log != NULL && strcmp(log, "json") != 0 && strcmp(log, "text") != 0)
+        return cli_misuse(cli, "--log: '%s': choose text or json", log);
+    if (log != NULL && quiet != NULL)
+        return cli_misuse(cli, "--quiet and --log: keep one");
+    view.log = quiet != NULL ? CLI_LOG_QUIET : log != NULL && strcmp(log, "json") == 0 ? CLI_LOG_JSON : CLI_LOG_TEXT;
     if (n == 0)
         return cli_misuse(cli, "%s", missing);
     char *const *words = argv + 1;

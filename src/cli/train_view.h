@@ -1,5 +1,5 @@
 /* Shows a training run: a progress bar on a terminal, log lines in the form of torchtitan's, and the loss curve at
- * the end. */
+ * the end. A terminal of fewer than 100 columns gets short lines. */
 #ifndef TESS_CLI_TRAIN_VIEW_H
 #define TESS_CLI_TRAIN_VIEW_H
 
@@ -7,7 +7,11 @@
 
 enum { CLI_CURVE_POINTS = 256 };
 
+/* What is printed: everything; neither steps nor the bar; or each step, note and validation as a line of JSON. */
+typedef enum cli_log { CLI_LOG_TEXT, CLI_LOG_QUIET, CLI_LOG_JSON } cli_log;
+
 typedef struct cli_train_view {
+    cli_log log; /* set by the caller; begin clears the rest */
     double begin_s;
     const char *folder;      /* job.dump_folder */
     int64_t steps, patience; /* training.steps, validation.patience */
@@ -16,6 +20,7 @@ typedef struct cli_train_view {
     const char *curve; /* name of the curve, such as "loss" */
     double values[CLI_CURVE_POINTS];
     int n_points, n_in_point;
+    bool is_noisy; /* the curve is drawn smoothed */
     int64_t per_point, first_step, last_step;
 } cli_train_view;
 
