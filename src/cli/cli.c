@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/core/options.h"
+#include "base/core/variables.h"
 #include "base/os/os.h"
 #include "bench/measuring_ranks.h"
 #include "base/text/text.h"
@@ -323,7 +324,7 @@ void cli_print_line(TESS_UNUSED void *self, const char *line)
 /* Whether standard error is a terminal that can move its cursor. */
 static bool on_terminal(void)
 {
-    const char *kind = getenv("TERM");
+    const char *kind = tess_variable_value(TESS_VAR_TERM);
     return isatty(STDERR_FILENO) && (kind == NULL || strcmp(kind, "dumb") != 0);
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/core/variables.h"
 #include "base/os/os.h"
 #include "base/text/json.h"
 #include "base/text/text.h"
@@ -268,7 +269,7 @@ typedef struct curve_style {
 
 static curve_style choose_style(void)
 {
-    const char *kind = getenv("TERM"), *no_colour = getenv("NO_COLOR");
+    const char *kind = tess_variable_value(TESS_VAR_TERM), *no_colour = tess_variable_value(TESS_VAR_NO_COLOR);
     const int columns = cli_columns(STDOUT_FILENO);
     curve_style style = {.colour = "", .plain = "", .ascii = kind != NULL && strcmp(kind, "dumb") == 0};
     style.width = columns > 0 && columns < CURVE_WIDTH + LABEL + 2 ? columns - LABEL - 2 : CURVE_WIDTH;

@@ -7,8 +7,11 @@
 
 enum { CLI_CURVE_POINTS = 256 };
 
-/* What is printed: everything; neither steps nor the bar; or each step, note and validation as a line of JSON. */
-typedef enum cli_log { CLI_LOG_TEXT, CLI_LOG_QUIET, CLI_LOG_JSON } cli_log;
+typedef enum cli_log {
+    CLI_LOG_TEXT,  /* lines for people */
+    CLI_LOG_QUIET, /* the same without steps, bar and curve */
+    CLI_LOG_JSON   /* each step, note and validation is a line of JSON */
+} cli_log;
 
 typedef struct cli_train_view {
     cli_log log; /* set by the caller; begin clears the rest */

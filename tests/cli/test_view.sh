@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# What `tessera train` shows on terminals of several widths, on a dumb one, without colour, in a pipe, quiet and as JSON.
+# `tessera train` on terminals of several widths, on a dumb one, without colour, quiet and as JSON.
 source "$(dirname "$0")/support.sh"
 seq -f "line %g of a text that says little" 3000 >book.txt
 "$tessera" init pretrain training.steps=12 training.seq_len=16 training.local_batch_size=1 training.global_batch_size=2 \
     metrics.log_freq=4 checkpoint.enable=false validation.enable=false sample.prompt= >run.yaml
 
-# on_terminal COLUMNS [NAME=VALUE ...]: what a terminal of this width receives.
+# on_terminal COLUMNS [NAME=VALUE ...]: trains, and writes all that a terminal of this width receives.
 on_terminal() {
     local columns=$1
     shift
