@@ -5,7 +5,7 @@ seq -f "line %g of a text that says little" 3000 >book.txt
 "$tessera" init pretrain training.steps=12 training.seq_len=16 training.local_batch_size=1 training.global_batch_size=2 \
     metrics.log_freq=4 checkpoint.enable=false validation.enable=false sample.prompt= >run.yaml
 
-# on_terminal COLUMNS [NAME=VALUE ...]: trains, and writes all that a terminal of this width receives.
+# Trains on a terminal: on_terminal COLUMNS [NAME=VALUE ...] writes all that the terminal receives.
 on_terminal() {
     local columns=$1
     shift
