@@ -214,7 +214,7 @@ static tess_status open_context(tess_engine *e, tess_executor_options *options)
     }
     e->pieces = (tess_pieces){
         .context = options->context, .team = e->context_team, .mem = e->mem, .max_tokens = options->max_tokens};
-    return TESS_OK;
+    return tess_pieces_reserve(&e->pieces, (size_t)e->stage_plan->n_sets);
 }
 
 static tess_status build_executor(tess_engine *e)

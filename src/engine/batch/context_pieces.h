@@ -27,6 +27,8 @@ typedef struct tess_pieces {
     size_t n_sets, room;
 } tess_pieces;
 
+/* Allocates the memory of the first n_sets sets, which are otherwise allocated when they are first taken. */
+tess_status tess_pieces_reserve(tess_pieces *pieces, size_t n_sets);
 /* Replaces the batch by this rank's part. Its arrays, and its loss, are valid until a batch is taken with the same
  * number `set`. The sequences are still those of the whole batch. */
 tess_status tess_pieces_take(tess_pieces *pieces, size_t set, tess_batch *batch);
