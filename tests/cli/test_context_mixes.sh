@@ -16,8 +16,8 @@ schedule=parallelism.pipeline_parallel_schedule
 half="training.mixed_precision_param=bfloat16" single="training.mixed_precision_param=float32"
 wide() { [ -z "$all" ] || same "$@"; } # a layout of the wide matrix
 foretold_here() {
-    pools out | awk '$2 > $3 { off = 1 } END { exit off || NR == 0 }' && pass "$1: no pool takes more than foretold" ||
-        fail "$1: more than foretold: $(pools out)"
+    foretold out && pass "$1: every pool as foretold" ||
+        fail "$1: not as foretold: $(pools out)"
 }
 cat >phi3.json <<JSON
 {"model_type": "phi3", "vocab_size": 301, "hidden_size": 60, "intermediate_size": 53, "num_hidden_layers": 2,

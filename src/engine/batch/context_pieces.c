@@ -13,8 +13,8 @@ tess_status tess_pieces_reserve(tess_pieces *p, size_t n_sets)
     for (; p->context.n_leaves > 1 && p->n_sets < n_sets; p->n_sets++) {
         TESS_TRY(tess_mem_make_room(p->mem, TESS_POOL_MISC, p->n_sets, sizeof(*p->sets), "pieces", &p->room, &p->sets));
         p->sets[p->n_sets] = (tess_piece_set){0};
-        TESS_TRY(tess_mem_alloc_array(p->mem, TESS_POOL_MISC, (size_t)(3 * p->max_tokens + whole + 1), sizeof(int32_t),
-                                      "pieces", (void **)&p->sets[p->n_sets].numbers));
+        TESS_TRY(tess_mem_alloc_array(p->mem, TESS_POOL_ACTIVATIONS, (size_t)(3 * p->max_tokens + whole + 1),
+                                      sizeof(int32_t), "pieces", (void **)&p->sets[p->n_sets].numbers));
     }
     return TESS_OK;
 }
@@ -29,7 +29,8 @@ static tess_status take_loss(tess_pieces *p, size_t set, int64_t n_tokens, tess_
     if (*loss == NULL)
         TESS_TRY(TESS_NEW(p->mem, 1, "loss of pieces", loss));
     if ((batch->loss->whole || batch->loss->grade_values != NULL) && (*loss)->room == NULL)
-        TESS_TRY(TESS_PART(*loss, 5 * most, "loss of pieces", &(*loss)->room));
+        TESS_TRY(tess_scope_alloc(tess_scope_of(*loss), TESS_POOL_ACTIVATIONS, 5 * most, sizeof(float),
+                                  "loss of pieces", (void **)&(*loss)->room));
     (*loss)->context = &p->context;
     (*loss)->team = p->team;
     (*loss)->max_tokens = (int64_t)most;
