@@ -249,7 +249,7 @@ static tess_status gemm_grouped(tess_stream *s, TESS_UNUSED const tess_kernel_ro
 }
 
 /* ---- Attention ---- */
-/* What a call has of the keys of a sequence. */
+/* Returns how many keys of a sequence a call has. */
 static int64_t keys_of(const tess_attention *a, const tess_attention_seq *s, tess_attention_wanted wanted)
 {
     return wanted == TESS_ATTENTION_SINKS ? 0 : tess_attention_key_end(a, s) - (a->state != NULL ? s->k_begin : 0);

@@ -208,9 +208,8 @@ static tess_status check_adapter(const tess_config *c)
 /* Checks the options of ranks that have parts of the model. */
 static tess_status check_parallelism(const tess_config *c)
 {
-    TESS_CHECK(c->rollout.ranks == 0 ||
-                   (tess_config_model_ranks(c) == c->parallelism.context_parallel_degree &&
-                    c->parallelism.expert_parallel_degree == 1),
+    TESS_CHECK(c->rollout.ranks == 0 || (tess_config_model_ranks(c) == c->parallelism.context_parallel_degree &&
+                                         c->parallelism.expert_parallel_degree == 1),
                TESS_E_UNSUPPORTED,
                "rollout.ranks: ranks that only draw have the whole model: leave it out, or set "
                "parallelism.tensor_parallel_degree=1, pipeline_parallel_degree=1 and expert_parallel_degree=1");

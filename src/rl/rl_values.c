@@ -38,7 +38,8 @@ tess_status rl_values_make(rl *r)
 {
     rl_rows *rows = &r->rows;
     valuing v;
-    TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)rl_most_rows(r), sizeof(float), "values", (void **)&v.value));
+    TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)rl_most_rows(r), sizeof(float), "values",
+                                  (void **)&v.value));
     v.into = rows->value;
     tess_status status = rl_micro_plan(r, 0, rows->n_seqs, &r->micro);
     if (status == TESS_OK)

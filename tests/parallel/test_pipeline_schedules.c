@@ -551,8 +551,8 @@ static void few_gradients_may_be_unread(void)
         }
 }
 
-/* Two micro-batches have the same set only if one is done before the other, or a later one, is first needed. Numbers are
- * those of a list in which each is taken as early as a rank takes it. */
+/* Two micro-batches have the same set only if one is done before the other, or a later one, is first needed. Numbers
+ * are those of a list in which each is taken as early as a rank takes it. */
 static void expect_sets(const tess_pipeline_schedule *s, int rank, int *n_sets)
 {
     const tess_pipeline_list *list = &s->lists[rank];

@@ -446,8 +446,8 @@ static tess_status fit_schedule(tess_stage *s, int n_local)
         tess_pipeline_free(&s->schedule);
     TESS_TRY(tess_stage_build(s->e->mem, plan_of(s), s->e->model, n_local, &s->schedule));
     TESS_TRY(tess_stage_times_open(s->e->mem, &s->schedule, &s->times));
-    TESS_TRY(tess_mem_grow(s->e->mem, TESS_POOL_MISC, (size_t)n_local * sizeof(*s->set), "micro-batches",
-                           (void **)&s->set));
+    TESS_TRY(
+        tess_mem_grow(s->e->mem, TESS_POOL_MISC, (size_t)n_local * sizeof(*s->set), "micro-batches", (void **)&s->set));
     TESS_TRY(tess_pipeline_sets(&s->schedule, plan_of(s)->rank, s->set, &n_sets));
     for (int chunk = 0; chunk < chunks; chunk++) {
         int needed = s->schedule.lists[plan_of(s)->rank].slots[chunk],

@@ -10,8 +10,8 @@
  * other products need no communication.
  *
  * The views of a fused matrix, such as gate and up, have rows of one B and share A, whose gradient is the sum of
- * theirs, leaf by leaf. Every rank stores all of such a B. If one rank computes the views as one product (q, k and v), ranks that
- * share them gather all of dy, because dz is one sum over the outputs of all views. */
+ * theirs, leaf by leaf. Every rank stores all of such a B. If one rank computes the views as one product (q, k and v),
+ * ranks that share them gather all of dy, because dz is one sum over the outputs of all views. */
 #include "device/device.h"
 #include "nn/layers/layers.h"
 

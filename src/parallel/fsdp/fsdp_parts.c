@@ -3,7 +3,8 @@
  *
  * It must be complete earlier if a gradient is rounded before it travels, or if the gradients of passes are added: one
  * rank that has the whole micro-batch would do both with the sum. Then the ranks add their parts in float32 first, so
- * each has the micro-batch's gradient. The first of them sends it. The others send -0, which changes no bit of a sum. */
+ * each has the micro-batch's gradient. The first of them sends it. The others send -0, which changes no bit of a sum.
+ */
 #include "parallel/fsdp/fsdp_parts.h"
 
 #include "parallel/fsdp/fsdp_impl.h"

@@ -139,8 +139,7 @@ static tess_status open_ranks(evaluation_run *run, tess_executor_options *option
         return TESS_OK;
     TESS_CHECK((n & (n - 1)) == 0, TESS_E_INVALID, "%d ranks: the tokens of a batch are divided among a power of two",
                n);
-    context->by_heads =
-        o->context_method < 0 ? n <= m->config.n_kv_heads : o->context_method == TESS_CONTEXT_ULYSSES;
+    context->by_heads = o->context_method < 0 ? n <= m->config.n_kv_heads : o->context_method == TESS_CONTEXT_ULYSSES;
     context->rings = o->context_method == TESS_CONTEXT_RING;
     options->max_tokens = tess_context_tokens(context, options->max_tokens);
     TESS_TRY(tess_tensor_create(m->mem, o->team, m->compute.stream, tess_executor_context_bytes(m->model, options),
