@@ -1,5 +1,5 @@
 /* Gets this rank's micro-batches of a step, and adds up the losses that this rank counts. */
-#include "engine/stages/rank_stage.h"
+#include "engine/engine.h"
 
 tess_status tess_engine_next_batch(tess_engine *e, const tess_batch_source *source, int64_t s, tess_batch *batch)
 {
@@ -16,7 +16,7 @@ tess_status tess_engine_next_batch(tess_engine *e, const tess_batch_source *sour
             "scaled; set it to 1");
         batch->loss = tess_loss_scaled(&e->scaled, batch->loss);
     }
-    return e->stage != NULL ? tess_pieces_take(&e->pieces, tess_stage_set(e->stage, s), batch) : TESS_OK;
+    return e->stage != NULL ? tess_pieces_take(&e->pieces, tess_pieces_set(&e->pieces, s), batch) : TESS_OK;
 }
 
 bool tess_engine_counts(const tess_engine *e)

@@ -89,15 +89,6 @@ typedef struct rl_scoring {
     int64_t n_seen; /* micro-batches so far */
 } rl_scoring;
 
-void rl_place_rows(const rl *r, int64_t n_tokens, int64_t n_own, const float *own, const int64_t *place, float *into)
-{
-    for (int64_t row = 0; row < n_own; row++) {
-        const int64_t token = tess_context_token(&r->engine->pieces.context, n_tokens, row);
-        if (token < n_tokens)
-            into[place[token]] = own[row];
-    }
-}
-
 /* Ranks that divide the tokens of a micro-batch score their own ones. */
 static tess_status score_by_policy(rl *r, const tess_batch *batch, const int64_t *place, rl_scoring *s)
 {
@@ -130,13 +121,6 @@ static tess_status score(rl *r, const tess_batch *batch, const int64_t *place, v
 {
     rl_scoring *s = self;
     return (s->of_reference ? score_by_reference : score_by_policy)(r, batch, place, s);
-}
-
-int64_t rl_most_rows(const rl *r)
-{
-    const int64_t own = r->engine->pieces.max_tokens,
-                  all = r->config->training.local_batch_size * r->config->training.seq_len;
-    return own > all ? own : all;
 }
 
 /* Computes log-probabilities of all rows, by the reference or the present weights. */

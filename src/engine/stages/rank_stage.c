@@ -449,6 +449,8 @@ static tess_status fit_schedule(tess_stage *s, int n_local)
     TESS_TRY(
         tess_mem_grow(s->e->mem, TESS_POOL_MISC, (size_t)n_local * sizeof(*s->set), "micro-batches", (void **)&s->set));
     TESS_TRY(tess_pipeline_sets(&s->schedule, plan_of(s)->rank, s->set, &n_sets));
+    s->e->pieces.set_of = s->set;
+    s->e->pieces.n_micros = n_local;
     for (int chunk = 0; chunk < chunks; chunk++) {
         int needed = s->schedule.lists[plan_of(s)->rank].slots[chunk],
             there = s->first_slot[chunk + 1] - s->first_slot[chunk];
@@ -555,11 +557,6 @@ bool tess_stage_timeline(tess_stage *s, const tess_pipeline_schedule **schedule,
     *schedule = &s->schedule;
     *report = &s->times.report;
     return is_new;
-}
-
-size_t tess_stage_set(const tess_stage *s, int64_t micro)
-{
-    return s->set != NULL && micro >= 0 && micro < s->schedule.micros ? (size_t)s->set[micro] : 0;
 }
 
 int64_t tess_stage_fill_up(const tess_stage *s, int64_t n_micro)

@@ -82,10 +82,6 @@ void tess_stage_ends(const tess_stage_plan *plan, const tess_model *model, int c
 tess_status tess_stage_create(tess_engine *engine, tess_stage **stage);
 void tess_stage_destroy(tess_stage **stage);
 
-/* Returns which set of pieces (tess_pieces_take) this rank's micro-batch `micro` of the latest step has. Micro-batches
- * that are never under way at the same time share a set. */
-size_t tess_stage_set(const tess_stage *stage, int64_t micro);
-
 /* Returns how many micro-batches a step of n_micro runs, over all ranks: empty ones follow if the schedule takes no
  * such number. */
 int64_t tess_stage_fill_up(const tess_stage *stage, int64_t n_micro);

@@ -25,11 +25,12 @@ float *tess_fsdp_gradient(const tess_unit *unit, const tess_fsdp_param *p)
     return tess_fsdp_window_floats(unit->window) + p->window_offset;
 }
 
-/* Adds the gradient of a later pass to the leaf. */
-static tess_status add_pass(tess_unit *unit)
+tess_status tess_fsdp_gradient_end(tess_unit *unit)
 {
     tess_stream *stream = NULL;
     tess_fsdp_window *s = unit->scratch;
+    if (s == NULL)
+        return TESS_OK;
     TESS_TRY(tess_fsdp_stream(&unit->fsdp->place, &stream));
     if (unit->in_place != NULL) {
         tess_leaf_step sum = {.accumulate = true, .y = unit->in_place};
@@ -49,12 +50,4 @@ static tess_status add_pass(tess_unit *unit)
         unit->fsdp->traffic.reduced_bytes += 3 * sizeof(float) * (uint64_t)(p->rows * p->row);
     }
     return TESS_OK;
-}
-
-tess_status tess_fsdp_gradient_end(tess_unit *unit)
-{
-    TESS_TRY(tess_fsdp_parts_sum(unit));
-    if (unit->scratch != NULL)
-        TESS_TRY(add_pass(unit));
-    return tess_fsdp_is_last_pass(&unit->fsdp->step) ? tess_fsdp_parts_keep_one(unit) : TESS_OK;
 }
