@@ -29,6 +29,7 @@ memory run less
 # A loss that needs whole samples
 rl gspo -n 1 "${divided[@]}" rl.algorithm=gspo || fail "one rank: $(tail -n 1 gspo.out)"
 parts "GSPO in a ring" gspo 2 "${divided[@]}" rl.algorithm=gspo $cp=2 $ring
+memory run
 
 # PPO: a head on the policy, and a critic of its own
 for trunk in shared own; do
