@@ -34,6 +34,16 @@ static tess_status find_format(const char *name, tess_data_format *format)
     return TESS_FAIL(TESS_E_INVALID, "--format: '%s' is neither auto, text, uint16 nor uint32", name);
 }
 
+static tess_status find_method(const char *name, int *method)
+{
+    *method = name == NULL ? -1 : 0;
+    while (name != NULL && *method < TESS_CONTEXT_METHODS && strcmp(name, tess_context_method_name(*method)) != 0)
+        ++*method;
+    TESS_CHECK(*method < TESS_CONTEXT_METHODS, TESS_E_INVALID,
+               "--context-method: '%s' is neither gather, ulysses nor ring", name);
+    return TESS_OK;
+}
+
 /* The values of the command line. Ranks are forked with them. */
 typedef struct eval_plan {
     const char *path; /* the model's folder */
@@ -67,13 +77,17 @@ static tess_status evaluate_in_rank(tess_runtime *runtime, const void *plan, voi
 static int run(tess_mem *mem, int argc, char **argv)
 {
     const char *per_token = NULL, *device = NULL, *dtype_text = NULL, *json = NULL, *add_bos = NULL, *adapter = NULL;
-    const char *format = NULL;
+    const char *format = NULL, *method = NULL;
     tess_reporter reporter = {cli_print_line, NULL};
     tess_evaluation_options options = {.end_token = -1, .progress = show_progress, .reporter = &reporter};
     int64_t threads = 0, max_length = 0, n_ranks = 1;
     const cli_flag flags[] = {
         {"-n", "RANKS", "ranks that divide the tokens of each batch, a power of two, with the same bits (1)",
          .integer = &n_ranks, .min = 1, .max = 512},
+        {"--context-method", "NAME",
+         "how these ranks divide attention: gather, ulysses or ring (ulysses up to as many ranks as key heads, else "
+         "gather)",
+         .text = &method},
         {"--data", "FILE", "text, JSON lines or an array with a document in each record, or a shard of ids",
          .text = &options.path},
         {"--format", "NAME", "of a .bin that does not say what it holds: text, uint16 or uint32 (data.format)",
@@ -111,6 +125,7 @@ static int run(tess_mem *mem, int argc, char **argv)
     TESS_GOTO(cli_dtype("--dtype", dtype_text, false, &dtype), parsed);
     TESS_GOTO(cli_add_bos(add_bos, &options.add_bos), parsed);
     TESS_GOTO(find_format(format, &options.format), parsed);
+    TESS_GOTO(find_method(method, &options.context_method), parsed);
     options.per_token = per_token != NULL ? print_token : NULL;
     const eval_plan plan = {argv[1], {dtype, max_length, (int)threads, device, adapter}, options};
     status = n_ranks == 1 ? evaluate(mem, &plan, &result)

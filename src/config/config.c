@@ -346,18 +346,6 @@ static tess_status check_context(const tess_config *c)
     if (leaves == 1)
         return TESS_OK;
     TESS_TRY(check_leaves_on_device(c));
-    TESS_CHECK(c->training.passes == 1, TESS_E_UNSUPPORTED,
-               "training.passes: a pass has no leaves of its own: set passes=1, or training.context_leaves=1");
-    TESS_CHECK(
-        ranks == 1 || c->training.mixed_precision_reduce == TESS_PRECISION_F32, TESS_E_UNSUPPORTED,
-        "training.mixed_precision_reduce: each of %lld ranks would round its part of a micro-batch's gradient: set it "
-        "to float32, or parallelism.context_parallel_degree=1",
-        (long long)ranks);
-    TESS_CHECK(ranks == 1 || c->parallelism.context_parallel_method == TESS_CONTEXT_ULYSSES ||
-                   c->training.mixed_precision_param != TESS_PRECISION_F16,
-               TESS_E_UNSUPPORTED,
-               "parallelism.context_parallel_method: gather and ring compute in bfloat16 and float32 alone: set it to "
-               "ulysses, or training.mixed_precision_param=bfloat16");
     const int64_t unit = (int64_t)TESS_LEAF_UNIT * leaves, tokens = c->training.local_batch_size * c->training.seq_len;
     TESS_CHECK(tokens <= INT32_MAX - unit, TESS_E_INVALID,
                "training.context_leaves: %lld leaves of a micro-batch of %lld tokens, filled up to a multiple of %lld, "

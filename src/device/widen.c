@@ -76,6 +76,8 @@ typedef struct wide_call {
     const tess_kernel_row *row;
     tess_kernel_args half, wide;
     int64_t tokens; /* rows of attention's operands, which no member counts */
+    int64_t keys;   /* rows of dk and dv */
+    bool keeps;     /* results that the call does not write keep their values */
 } wide_call;
 
 typedef struct half_matrix {
@@ -83,12 +85,24 @@ typedef struct half_matrix {
     int64_t rows, columns, stride;
 } half_matrix;
 
+static bool is_backward(const tess_kernel_row *row)
+{
+    return row == tess_kernel_row_of(TESS_ROW_attention_backward);
+}
+
+/* Returns the number of rows of an operand of attention. */
+static int64_t gathered_rows(const wide_call *c, const tess_operand *o)
+{
+    const bool of_keys = o->at == TESS_MEMBER(tess_attention_grad, dk) || o->at == TESS_MEMBER(tess_attention_grad, dv);
+    return is_backward(c->row) && of_keys ? c->keys : c->tokens;
+}
+
 /* Returns whether operand i is in float16, and its memory and sizes. */
 static bool find_half(const wide_call *c, int i, half_matrix *m)
 {
     const tess_operand *o = &c->row->operands[i];
     *m = (half_matrix){.at = tess_operand_pointer(&c->half, o->at),
-                       .rows = o->gathered ? c->tokens : tess_kernel_size_of(&c->half, o->rows),
+                       .rows = o->gathered ? gathered_rows(c, o) : tess_kernel_size_of(&c->half, o->rows),
                        .columns = tess_kernel_size_of(&c->half, o->columns),
                        .stride = tess_operand_stride(&c->half, o)};
     return m->at != NULL && o->dtype_of == c->row->dtype_of;
@@ -114,7 +128,7 @@ static tess_status open_call(wide_call *c, int64_t more, float **more_room)
         tess_operand_point(&c->wide, o->at, room[i + 1]);
         if (o->stride != 0)
             tess_kernel_set_size(&c->wide, o->stride, m.columns);
-        if (o->access & TESS_READS)
+        if (o->access & TESS_READS || c->keeps)
             TESS_TRY(widen(c->s, m.at, m.stride, m.rows, m.columns, room[i + 1]));
     }
     return TESS_OK;
@@ -235,43 +249,71 @@ static tess_status gemm_grouped(tess_stream *s, TESS_UNUSED const tess_kernel_ro
 }
 
 /* ---- Attention ---- */
+/* Returns how many keys of a sequence a call has. */
+static int64_t keys_of(const tess_attention *a, const tess_attention_seq *s, tess_attention_wanted wanted)
+{
+    return wanted == TESS_ATTENTION_SINKS ? 0 : tess_attention_key_end(a, s) - (a->state != NULL ? s->k_begin : 0);
+}
+
 /* Widens the keys and values of all sequences, one after another, and describes them in seqs. */
-static tess_status widen_keys(const wide_call *c, int64_t columns, float *room, tess_attention_seq *seqs)
+static tess_status widen_keys(const wide_call *c, tess_attention_wanted wanted, int64_t columns, float *room,
+                              tess_attention_seq *seqs)
 {
     const tess_attention *a = &c->half.attention_forward;
     for (int64_t i = 0; i < a->n_seqs; i++) {
         const tess_attention_seq *from = &a->seqs[i];
-        float *k = room, *v = k + from->k_len * columns;
-        room = v + from->k_len * columns;
+        const int64_t rows = keys_of(a, from, wanted);
+        float *k = room, *v = k + rows * columns;
+        room = v + rows * columns;
         seqs[i] = *from;
         seqs[i].k = k;
         seqs[i].v = v;
-        TESS_TRY(widen(c->s, from->k, a->k_stride, from->k_len, columns, k));
-        TESS_TRY(widen(c->s, from->v, a->v_stride, from->k_len, columns, v));
+        TESS_TRY(widen(c->s, from->k, a->k_stride, rows, columns, k));
+        TESS_TRY(widen(c->s, from->v, a->v_stride, rows, columns, v));
     }
     return TESS_OK;
+}
+
+/* Leaves out the operands that the kind of gradient does not need: they have other numbers of rows. */
+static void leave_out(tess_attention_grad *g)
+{
+    if (g->wanted == TESS_ATTENTION_QUERIES || g->wanted == TESS_ATTENTION_SINKS)
+        g->dk = g->dv = NULL;
+    if (g->wanted == TESS_ATTENTION_KEYS || g->wanted == TESS_ATTENTION_SINKS) {
+        g->dq = NULL;
+        g->forward.out = NULL;
+    }
+    if (g->wanted == TESS_ATTENTION_SINKS)
+        g->forward.q = g->dout = NULL;
 }
 
 /* The arguments of the backward pass begin with those of the forward pass. */
 static tess_status attention(tess_stream *s, const tess_kernel_row *row, const void *args)
 {
     const tess_attention *a = args;
-    wide_call c = {.s = s, .row = row};
+    const tess_attention_grad *g = is_backward(row) ? args : NULL;
+    const tess_attention_wanted wanted = g != NULL ? g->wanted : TESS_ATTENTION_ALL;
+    wide_call c = {.s = s, .row = row, .keeps = a->state != NULL || (g != NULL && g->in_part)};
     tess_attention *wide = &c.wide.attention_forward;
     int64_t columns = a->n_kv_heads * a->head_size, floats = 0;
     const int64_t floats_of_seq = (int64_t)(sizeof(tess_attention_seq) / sizeof(float));
     float *room;
-    TESS_CHECK(a->state == NULL, TESS_E_UNSUPPORTED, "attention in float16: a call has all keys, not a part of them");
     for (int64_t i = 0; i < a->n_seqs; i++) {
-        TESS_CHECK(a->seqs[i].pages == NULL, TESS_E_UNSUPPORTED,
+        const tess_attention_seq *seq = &a->seqs[i];
+        TESS_CHECK(seq->pages == NULL, TESS_E_UNSUPPORTED,
                    "attention in float16: keys in pages, which generation has, are float32 or bfloat16");
-        floats += 2 * a->seqs[i].k_len * columns;
-        c.tokens = most_of(c.tokens, a->seqs[i].q_begin + a->seqs[i].q_len);
+        floats += 2 * keys_of(a, seq, wanted) * columns;
+        c.tokens = most_of(c.tokens, seq->q_begin + seq->q_len);
+        if (wanted == TESS_ATTENTION_KEYS)
+            c.keys = most_of(c.keys, seq->k_row + seq->k_end - seq->k_begin);
     }
+    c.keys = wanted == TESS_ATTENTION_ALL ? c.tokens : c.keys;
     memcpy(&c.half, args, row->args_bytes);
+    if (g != NULL)
+        leave_out(&c.half.attention_backward);
     TESS_TRY(open_call(&c, floats + a->n_seqs * floats_of_seq, &room));
     tess_attention_seq *seqs = (void *)(room + floats);
-    TESS_TRY(widen_keys(&c, columns, room, seqs));
+    TESS_TRY(widen_keys(&c, wanted, columns, room, seqs));
     wide->seqs = seqs;
     wide->k_stride = wide->v_stride = columns;
     return run_call(&c);

@@ -39,7 +39,7 @@ static bool share(const device_claim *a, const device_claim *b)
 static tess_status refuse(const tess_engine *e, const device_claim *mine, uint64_t need, int n)
 {
     char needed[32], left[32], activations[32], copies[32], users[320];
-    const bool cut = e->config->training.context_leaves > 1; /* a pass has no leaves */
+    const bool cut = e->config->training.context_leaves > 1; /* more ranks may divide the tokens */
     bool used = tess_cuda_describe_users(mine->place, users, sizeof(users)) > 0;
     return TESS_FAIL(
         TESS_E_INVALID,

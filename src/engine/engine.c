@@ -15,6 +15,7 @@
 #include "inject/inject.h"
 #include "device/peak.h"
 #include "parallel/fsdp/fsdp_offload.h"
+#include "parallel/fsdp/fsdp_parts.h"
 #include "parallel/fsdp/wire_form.h"
 #include "tessera/comm.h"
 #include "engine/model/adapter.h"
@@ -163,12 +164,23 @@ static tess_status build_model(tess_engine *e, const tess_model_config *model_co
     return tess_stage_own_params(e->mem, e->stage_plan, e->whole, e->model);
 }
 
+static tess_split_place context_place(const void *at, int rank)
+{
+    const tess_coordinates *own = at;
+    const int inner = own->degree[TESS_AXIS_TP], all = own->degree[TESS_AXIS_CP] * inner;
+    return (tess_split_place){.color = rank / all * inner + rank % inner};
+}
+
 static tess_status build_sharding(tess_engine *e, const engine_source *source)
 {
     const tess_config *c = e->config;
     const tess_fsdp_policy policy = tess_engine_policy(c);
     TESS_TRY(tess_fsdp_create(e->mesh, &policy, &e->fsdp));
     TESS_TRY(tess_fsdp_set_passes(e->fsdp, (int)c->training.passes));
+    if (e->at.degree[TESS_AXIS_CP] > 1) {
+        TESS_TRY(tess_team_split_by(e->team, context_place, &e->at, "cp", &e->context_team));
+        TESS_TRY(tess_fsdp_set_parts(e->fsdp, e->context_team));
+    }
     TESS_TRY(tess_fsdp_set_stream(e->fsdp, e->compute.resident ? e->compute.stream : e->stream));
     TESS_TRY(tess_fsdp_set_norm_team(e->fsdp, e->team));
     tess_fsdp_set_clock(e->fsdp, &e->clock);
@@ -187,19 +199,11 @@ static tess_status build_sharding(tess_engine *e, const engine_source *source)
     return build_optimizer(e);
 }
 
-static tess_split_place context_place(const void *at, int rank)
-{
-    const tess_coordinates *own = at;
-    const int inner = own->degree[TESS_AXIS_TP], all = own->degree[TESS_AXIS_CP] * inner;
-    return (tess_split_place){.color = rank / all * inner + rank % inner};
-}
-
 /* Opens the exchanges between ranks that divide the tokens of a micro-batch. */
 static tess_status open_context(tess_engine *e, tess_executor_options *options)
 {
     const size_t most = tess_executor_context_bytes(e->model, options);
     if (e->at.degree[TESS_AXIS_CP] > 1) {
-        TESS_TRY(tess_team_split_by(e->team, context_place, &e->at, "cp", &e->context_team));
         TESS_TRY(tess_tensor_create(e->mem, e->context_team, e->compute.stream, most, &e->context));
         options->context.points = tess_engine_context_points(e);
     }
@@ -210,7 +214,7 @@ static tess_status open_context(tess_engine *e, tess_executor_options *options)
     }
     e->pieces = (tess_pieces){
         .context = options->context, .team = e->context_team, .mem = e->mem, .max_tokens = options->max_tokens};
-    return TESS_OK;
+    return tess_pieces_reserve(&e->pieces, (size_t)e->stage_plan->n_sets);
 }
 
 static tess_status build_executor(tess_engine *e)
@@ -241,7 +245,8 @@ static tess_status build_executor(tess_engine *e)
     TESS_TRY(tess_device_memory_check(e, &options));
     TESS_TRY(tess_compute_hooks(&e->compute, e->model, &hooks, &staging));
     TESS_TRY(tess_loss_meter_create(e->compute.stream, options.max_tokens, &e->meter));
-    TESS_TRY(tess_passes_create(tess_scope_of(e), (int)e->config->training.passes, options.max_tokens, &e->passes));
+    TESS_TRY(tess_passes_create(tess_scope_of(e), (int)e->config->training.passes,
+                                tess_config_pass_rows(e->config) * e->config->training.seq_len, &e->passes));
     tess_points points = tess_engine_points(e);
     if (e->at.degree[TESS_AXIS_TP] > 1) {
         size_t most = tess_executor_exchange_bytes(e->model, &options);

@@ -195,7 +195,7 @@ tess_batch_source tess_engine_source(const tess_engine *engine, void *self,
                                      tess_status (*next)(void *self, int64_t index, tess_batch *batch));
 
 /* Gets this rank's micro-batch `local` of the source's step. It is empty if the micro-batches do not divide evenly
- * among ranks. */
+ * among ranks. In a pipeline it is this rank's part of it (tess_pieces_take). */
 tess_status tess_engine_next_batch(tess_engine *engine, const tess_batch_source *source, int64_t local,
                                    tess_batch *batch);
 

@@ -16,7 +16,7 @@ tess_status tess_engine_next_batch(tess_engine *e, const tess_batch_source *sour
             "scaled; set it to 1");
         batch->loss = tess_loss_scaled(&e->scaled, batch->loss);
     }
-    return tess_pieces_take(&e->pieces, e->stage != NULL ? (size_t)s : 0, batch);
+    return e->stage != NULL ? tess_pieces_take(&e->pieces, tess_pieces_set(&e->pieces, s), batch) : TESS_OK;
 }
 
 bool tess_engine_counts(const tess_engine *e)

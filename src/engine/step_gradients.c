@@ -14,6 +14,7 @@
 static tess_status run_pass(tess_engine *e, const tess_batch *batch, int p, tess_loss_sum *own)
 {
     tess_batch part = tess_passes_part(&e->passes, batch, p);
+    TESS_TRY(tess_pieces_take(&e->pieces, 0, &part));
     if (p > 0)
         TESS_TRY(tess_fsdp_pass_begin(e->fsdp, p));
     tess_numbers_pass_begin(e->numbers, p);

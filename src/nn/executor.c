@@ -6,21 +6,8 @@
 
 #include "base/mem/named.h"
 
-/* Maps that are views of one matrix add to one gradient of an adapter, and such sums have no leaves. */
-static tess_status check_leaves(const tess_model *model, const tess_context *context)
-{
-    const tess_linear *map;
-    for (int unit = 0; unit < model->n_units && context->n_leaves > 1; unit++)
-        for (int i = 0; (map = tess_block_map(&model->blocks[unit], i)) != NULL; i++)
-            TESS_CHECK(map->adapter.rank == 0 || map->first == 0, TESS_E_UNSUPPORTED,
-                       "training.context_leaves: adapters of maps that are several in one (gate_up_proj, qkv_proj, "
-                       "kv_a_proj_with_mqa) have no leaves: set it to 1, or name other maps in lora.targets");
-    return TESS_OK;
-}
-
 static tess_status check_options(const tess_model *model, const tess_executor_options *o)
 {
-    TESS_TRY(check_leaves(model, &o->context));
     const tess_model_config *config = &model->config;
     TESS_CHECK(o->dtype <= TESS_F16, TESS_E_UNSUPPORTED, "executor: dtype %s; supported: float32, bfloat16, float16",
                tess_dtype_name(o->dtype));
@@ -66,8 +53,6 @@ static tess_status check_options(const tess_model *model, const tess_executor_op
                n_leaves, o->context.points.degree);
     TESS_CHECK(o->readers == NULL || o->readers->degree == 1 || (!o->train && degree == 1 && n_leaves <= 1),
                TESS_E_INVALID, "executor: ranks that read texts together have the whole model, and do not train");
-    TESS_CHECK(n_leaves <= 1 || o->n_tables == 0, TESS_E_UNSUPPORTED,
-               "executor: leaves of sums over tokens do not go with tied weights in a pipeline");
     return TESS_OK;
 }
 

@@ -42,9 +42,9 @@ typedef struct tess_open_table {
 } tess_open_table;
 
 /* Gradients of a tied table that heads have written and that still lack the embedding's part. They form a ring of
- * n_tables places, in the order of the heads. */
+ * n_tables places, in the order of the heads. The leaves of a gradient stay apart. */
 typedef struct tess_waiting_tables {
-    float *room;   /* (n_tables, count) memory of the gradients */
+    float *room;   /* (n_tables, leaves of this rank, count) memory of the gradients */
     int64_t count; /* elements of this rank's table */
     int first, n;  /* n gradients wait, from place `first` of the ring on */
     float *dw[2];  /* gradient buffers for the head: dw[i] belongs to parameter i of the table's unit */

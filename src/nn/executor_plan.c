@@ -402,8 +402,9 @@ static void plan_split(tess_executor *e, cursor *at, const tess_part_room *room)
         e->split.stream = take(at, T * (size_t)C, element);
 }
 
-/* Sizes of the maps with adapters: the widest input or output, and the widest one that is cut over ranks. */
-static void find_widest(const tess_block *block, bool train, size_t *widest, size_t *shared)
+/* Sizes of the maps with adapters: the widest input or output, the widest one that is cut over ranks, and the widest
+ * input of a view of a fused matrix. */
+static void find_widest(const tess_block *block, bool train, size_t *widest, size_t *shared, size_t *viewed)
 {
     const tess_linear *map;
     for (int i = 0; (map = tess_block_map(block, i)) != NULL; i++) {
@@ -412,6 +413,7 @@ static void find_widest(const tess_block *block, bool train, size_t *widest, siz
         *widest = larger(*widest, (size_t)(train && map->n_in > map->n_out ? map->n_in : map->n_out));
         *shared = larger(*shared, map->in.unit > 0 ? (size_t)map->in.size : 0);
         *shared = larger(*shared, map->out.unit > 0 || map->joined ? (size_t)map->out.size : 0);
+        *viewed = larger(*viewed, map->stored_whole ? (size_t)map->n_in : 0);
     }
 }
 
@@ -419,15 +421,18 @@ static void find_widest(const tess_block *block, bool train, size_t *widest, siz
 static void plan_low_rank(tess_executor *e, cursor *at, const tess_part_room *room)
 {
     const size_t rank = (size_t)e->model->config.lora.rank;
-    size_t widest = 0, shared = 0;
+    const int own = tess_executor_own_leaves(&e->options);
+    size_t widest = 0, shared = 0, viewed = 0;
     const bool narrow = e->options.dtype != TESS_F32;
     for (int unit = 0; unit < e->model->n_units; unit++)
-        find_widest(&e->model->blocks[unit], e->options.train, &widest, &shared);
+        find_widest(&e->model->blocks[unit], e->options.train, &widest, &shared, &viewed);
     e->low_rank.low = elements(e, at, rank);
     if (narrow || (e->options.train && room->sums))
         e->low_rank.sum = take(at, (size_t)e->options.max_tokens * widest, sizeof(float));
     if (narrow)
         e->low_rank.wide = elements(e, at, widest);
+    if (e->options.train && own > 1 && viewed > 0)
+        e->low_rank.leaves = take(at, (size_t)(own + __builtin_ctz((unsigned)own)) * rank * viewed, sizeof(float));
     if (e->model->part.tp_degree == 1)
         return;
     e->low_rank.factor = take(at, rank * shared, tess_dtype_size(e->options.dtype));
@@ -462,7 +467,7 @@ static void plan_context(tess_executor *e, cursor *at)
             sum = larger(sum, (size_t)tess_shape_count(&p->shape) * (p->shape.n_dims > 1 ? 1 : 2));
     }
     e->leaf_room = take(at, (size_t)__builtin_ctz((unsigned)own) * sum, sizeof(float));
-    if (tess_executor_trains_table(e))
+    if (tess_executor_trains_table(e) && e->options.n_tables == 0)
         e->leaf_tables =
             take(at, (size_t)(own - 1) * (size_t)(model->config.vocab_size * model->blocks[model->table_unit].width),
                  sizeof(float));
@@ -556,7 +561,8 @@ static void plan_tables(tess_executor *e, cursor *at)
     if (!e->options.train || !tess_executor_trains_table(e))
         return;
     e->tables.count = e->model->config.vocab_size * e->model->blocks[e->model->table_unit].width;
-    e->tables.room = take(at, (size_t)e->options.n_tables * (size_t)e->tables.count, sizeof(float));
+    const size_t places = (size_t)e->options.n_tables * (size_t)tess_executor_own_leaves(&e->options);
+    e->tables.room = take(at, places * (size_t)e->tables.count, sizeof(float));
 }
 
 size_t tess_executor_rope_count(const tess_executor *e, tess_rope_table table)

@@ -269,7 +269,7 @@ static const char no_head[] = "the head's backward on slot %d has not run, and i
 static float *waiting_table(const tess_executor *e, int place)
 {
     const tess_waiting_tables *t = &e->tables;
-    return t->room + (t->first + place) % e->options.n_tables * t->count;
+    return t->room + (t->first + place) % e->options.n_tables * t->count * tess_executor_own_leaves(&e->options);
 }
 
 /* Finds the table's gradient to which the head has written its part: in the open window, or in the ring of waiting
@@ -286,7 +286,9 @@ static tess_status reopen_table(tess_executor *e, int slot, tess_layer_call *cal
     }
     TESS_CHECK(t->n > 0, TESS_E_INVALID, no_head, slot);
     TESS_TRY(e->hooks.pre_backward(e->hooks.self, call->unit, &call->w, &call->dw));
-    TESS_TRY(copy(e, call->dw[call->block->table], waiting_table(e, 0), t->count * (int64_t)sizeof(float)));
+    float *const first = waiting_table(e, 0); /* the next head that writes there runs after this backward */
+    TESS_TRY(copy(e, call->dw[call->block->table], first, t->count * (int64_t)sizeof(float)));
+    call->leaf_tables = call->n_leaves > 1 ? first + t->count : NULL;
     t->first = (t->first + 1) % e->options.n_tables;
     t->n--;
     return TESS_OK;
@@ -343,8 +345,10 @@ static tess_status open_room(tess_executor *e, tess_layer_call *head)
     tess_waiting_tables *t = &e->tables;
     TESS_CHECK(t->n < e->options.n_tables, TESS_E_INVALID,
                "%d gradients of the tied table wait for the embedding's part, and there is room for no more", t->n);
-    t->dw[e->model->blocks[e->model->table_unit].table] = waiting_table(e, t->n++);
+    float *const room = waiting_table(e, t->n++);
+    t->dw[e->model->blocks[e->model->table_unit].table] = room;
     head->dw = t->dw;
+    head->leaf_tables = head->n_leaves > 1 ? room + t->count : NULL;
     return e->hooks.pre_forward(e->hooks.self, e->model->table_unit, &head->w);
 }
 

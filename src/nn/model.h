@@ -267,7 +267,7 @@ typedef struct tess_executor_options {
     /* How ranks divide the tokens of a batch, and sums over tokens; n_leaves 0: one chain and one rank. With more than
      * one leaf n_tokens of a batch is a multiple of TESS_LEAF_UNIT for each leaf of this rank, and max_tokens is one
      * rank's. ids, pos, targets and results are those of this rank's leaves; sequences are those of all ranks' tokens,
-     * in their order. If tied weights train, it does not go with n_tables. */
+     * in their order. */
     tess_context context;
     /* Exchanges between ranks that have the same model and cache, and read texts together (tess_batch.is_shared), or
      * NULL. Without training. Create copies it */

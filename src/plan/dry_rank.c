@@ -31,18 +31,24 @@ static tess_status grade_values(void *self, int64_t n, const float *value, float
     return TESS_OK;
 }
 
-/* The losses of models that compute values. Their derivatives are 0. */
-static const tess_token_loss *loss_of(const tess_model_config *model)
+/* The losses of models that compute values, and of tasks whose loss needs all rows. Their derivatives are 0. */
+static const tess_token_loss *loss_of(const tess_engine *e, const tess_dry_task *task)
 {
     static const tess_token_loss values = {.inv_temperature = 1, .grade_values = grade_values},
-                                 both = {.inv_temperature = 1, .grade = grade, .grade_values = grade_values};
+                                 both = {.inv_temperature = 1, .grade = grade, .grade_values = grade_values},
+                                 whole = {.inv_temperature = 1, .whole = true, .grade = grade};
+    const tess_model_config *model = tess_model_get_config(e->whole);
     if (model->n_outputs > 0)
         return &values;
-    return model->value_head ? &both : NULL;
+    if (model->value_head)
+        return &both;
+    return task != NULL && task->needs_whole != NULL && task->needs_whole(e->config) ? &whole : NULL;
 }
 
-static tess_status make_batches(tess_mem *mem, const tess_config *c, const tess_model_config *model, dry_batches *b)
+static tess_status make_batches(tess_engine *e, const tess_dry_task *task, dry_batches *b)
 {
+    tess_mem *mem = e->mem;
+    const tess_config *c = e->config;
     const int64_t rows = c->training.local_batch_size, length = c->training.seq_len, n_tokens = rows * length;
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)(2 * n_tokens + rows + 1), sizeof(int32_t), "dry batch",
                                   (void **)&b->numbers));
@@ -57,7 +63,7 @@ static tess_status make_batches(tess_mem *mem, const tess_config *c, const tess_
                             .pos = pos,
                             .targets = zeros,
                             .cu_seqlens = cu_seqlens,
-                            .loss = loss_of(model)};
+                            .loss = loss_of(e, task)};
     return TESS_OK;
 }
 
@@ -93,7 +99,7 @@ static tess_status step(tess_engine *e, const tess_memory_plan *plan, dry_batche
     const tess_config *c = e->config;
     tess_engine_report result;
     tess_volume *volume = tess_dry_runtime_volume(e->runtime);
-    TESS_TRY(make_batches(e->mem, c, tess_model_get_config(e->whole), b));
+    TESS_TRY(make_batches(e, plan->task, b));
     tess_batch_source source = tess_engine_source(e, b, next);
     source.divisor = 1;
     TESS_TRY(tess_fsdp_reserve(e->fsdp, source.n_micro * e->at.degree[TESS_AXIS_CP]));
@@ -228,7 +234,7 @@ static tess_status run_task(tess_engine *e, const tess_memory_plan *plan, tess_t
     if (second != NULL)
         TESS_TRY(run_step(second, plan, NULL));
     dry_batches batches = {.numbers = NULL};
-    tess_status status = make_batches(e->mem, e->config, tess_model_get_config(e->whole), &batches);
+    tess_status status = make_batches(e, task, &batches);
     if (status == TESS_OK)
         status = task->pause(*self, &batches.batch);
     tess_mem_free(e->mem, batches.numbers);

@@ -18,6 +18,8 @@ typedef struct tess_dry_task {
     /* Builds a rank that does not train, and counts it (tess_dry_count). `all` has all ranks. */
     tess_status (*serve)(tess_team *all, const tess_config *config, const tess_model_config *model,
                          struct tess_dry_report *report);
+    /* Whether the loss of a step needs all rows of a micro-batch (tess_token_loss.whole). NULL: it does not. */
+    bool (*needs_whole)(const tess_config *config);
 } tess_dry_task;
 
 #endif

@@ -140,10 +140,10 @@ static void offer_settings(memory_search *s, const tess_memory_plan *plan)
     offer(s, plan, "activation_checkpoint.mode=full");
     if (!tess_config_offloads_state(c))
         offer(s, plan, "offload.params=true offload.grads=true offload.optimizer=true offload.folder=A_DISK");
-    if (batch > passes)
+    if (batch > passes) {
         offer_value(s, plan, "training.local_batch_size", batch - 1, passes);
-    if (batch > passes && c->training.context_leaves == 1) /* a pass has no leaves */
         offer_value(s, plan, "training.passes", passes + 1, batch);
+    }
 }
 
 /* A number of hosts, in units of whole copies of the model, and what each of them needs. */

@@ -364,6 +364,11 @@ tess_status rl_rows_make(rl *r, bool first_step);
 void rl_rows_free(rl *r);
 
 /* ---- rl_micro.c ---- */
+/* The most rows that a model computes of a micro-batch, with those that fill up leaves. */
+int64_t rl_most_rows(const rl *r);
+/* Copies the numbers of this rank's rows of a micro-batch of n_tokens to the rollout's rows. own (n_own): in the order
+ * of the rank's rows; place: as rl_micro_batch.place; into: one number for each of the rollout's rows. */
+void rl_place_rows(const rl *r, int64_t n_tokens, int64_t n_own, const float *own, const int64_t *place, float *into);
 /* Builds the micro-batches of a step on sequences [first, first + n) of the rows. They are a function of the lengths
  * only. */
 tess_status rl_micro_plan(rl *r, int64_t first, int64_t n, rl_micro_batches **micro);

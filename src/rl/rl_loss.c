@@ -11,10 +11,10 @@ static bool needs_whole(const rl *r)
 }
 
 /* Returns the number of micro-batches whose sums this rank counts. If ranks divide the tokens, each counts its own. If
- * the loss needs whole samples, every rank has the same sums, and only the first counts them. */
-static int64_t n_counted(const rl *r)
+ * they are sums of whole samples (`whole`), every rank has the same ones, and only the first counts them. */
+static int64_t n_counted(const rl *r, bool whole)
 {
-    const bool counts = tess_engine_counts(r->engine) && (!needs_whole(r) || r->engine->at.place[TESS_AXIS_CP] == 0);
+    const bool counts = tess_engine_counts(r->engine) && (!whole || r->engine->at.place[TESS_AXIS_CP] == 0);
     return counts ? r->micro->n_own : 0;
 }
 
@@ -38,7 +38,7 @@ static tess_status judge_pairs(rl *r, tess_engine_report *report)
 {
     int64_t all[TESS_DPO_SUM_WORDS] = {0};
     tess_dpo_sums sums;
-    for (int64_t i = 0; i < n_counted(r); i++) {
+    for (int64_t i = 0; i < n_counted(r, needs_whole(r)); i++) {
         const rl_micro_batch *b = &r->micro->own[i];
         int64_t words[TESS_DPO_SUM_WORDS];
         if (b->r == NULL)
@@ -80,7 +80,7 @@ tess_status rl_grade_values(void *self, int64_t n, const float *value, float *dv
 tess_status rl_values_sum(rl *r)
 {
     int64_t all[TESS_VALUE_SUM_WORDS] = {0}, words[TESS_VALUE_SUM_WORDS];
-    for (int64_t i = 0; i < n_counted(r); i++) {
+    for (int64_t i = 0; i < n_counted(r, true); i++) {
         if (r->micro->own[i].r == NULL)
             continue;
         tess_value_sums_pack(&r->micro->own[i].value_sums, words);
@@ -128,7 +128,7 @@ static tess_status sum_up(rl *r, judgement *all, tess_policy_sums *sums, int64_t
     memset(all, 0, sizeof(*all));
     memset(sums, 0, sizeof(*sums));
     *first_differs = INT64_MAX;
-    for (int64_t i = 0; i < n_counted(r); i++) {
+    for (int64_t i = 0; i < n_counted(r, needs_whole(r)); i++) {
         const rl_micro_batch *b = &m->own[i];
         int64_t words[TESS_POLICY_SUM_WORDS];
         if (b->r == NULL)

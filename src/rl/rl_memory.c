@@ -146,4 +146,10 @@ static tess_status serve(tess_team *all, const tess_config *config, const tess_m
     return status;
 }
 
-const tess_dry_task rl_dry_task = {create, second, pause, destroy, serve};
+static bool needs_whole(const tess_config *c)
+{
+    const tess_policy_options policy = rl_policy_of(c, c->rl.kl_beta);
+    return rl_has_pairs(c) || tess_policy_needs_whole(&policy);
+}
+
+const tess_dry_task rl_dry_task = {create, second, pause, destroy, serve, needs_whole};

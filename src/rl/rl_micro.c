@@ -175,3 +175,19 @@ tess_status rl_micro_visit(rl *r, rl_visit_fn visit, void *self)
     }
     return TESS_OK;
 }
+
+int64_t rl_most_rows(const rl *r)
+{
+    const int64_t own = r->engine->pieces.max_tokens,
+                  all = r->config->training.local_batch_size * r->config->training.seq_len;
+    return own > all ? own : all;
+}
+
+void rl_place_rows(const rl *r, int64_t n_tokens, int64_t n_own, const float *own, const int64_t *place, float *into)
+{
+    for (int64_t row = 0; row < n_own; row++) {
+        const int64_t token = tess_context_token(&r->engine->pieces.context, n_tokens, row);
+        if (token < n_tokens)
+            into[place[token]] = own[row];
+    }
+}

@@ -208,14 +208,11 @@ static tess_status check_adapter(const tess_config *c)
 /* Checks the options of ranks that have parts of the model. */
 static tess_status check_parallelism(const tess_config *c)
 {
-    TESS_CHECK(c->rollout.ranks == 0 || (tess_config_model_ranks(c) == 1 && c->parallelism.expert_parallel_degree == 1),
+    TESS_CHECK(c->rollout.ranks == 0 || (tess_config_model_ranks(c) == c->parallelism.context_parallel_degree &&
+                                         c->parallelism.expert_parallel_degree == 1),
                TESS_E_UNSUPPORTED,
                "rollout.ranks: ranks that only draw have the whole model: leave it out, or set "
-               "parallelism.tensor_parallel_degree=1, pipeline_parallel_degree=1, context_parallel_degree=1 and "
-               "expert_parallel_degree=1");
-    TESS_CHECK(c->training.context_leaves == 1 || !rl_has_values(c), TESS_E_UNSUPPORTED,
-               "training.context_leaves: values of a rollout's rows are computed by ranks that have all tokens of a "
-               "micro-batch: set it to 1, and parallelism.context_parallel_degree=1, or another rl.algorithm");
+               "parallelism.tensor_parallel_degree=1, pipeline_parallel_degree=1 and expert_parallel_degree=1");
     TESS_CHECK(c->parallelism.tensor_parallel_degree == 1 || !rl_has_values(c), TESS_E_UNSUPPORTED,
                "rl.algorithm: a value head is not cut over tensor-parallel ranks: set "
                "parallelism.tensor_parallel_degree=1 (pipelines and every sharding strategy will do), or another "

@@ -94,7 +94,6 @@ static tess_status score_by_policy(rl *r, const tess_batch *batch, const int64_t
 {
     tess_engine *e = r->engine;
     const tess_head_task task = {.inv_temperature = rl_inv_temperature(r->config), .logprob = e->meter.logprobs};
-    const tess_context *context = &e->pieces.context;
     tess_batch own = *batch;
     own.loss = NULL;
     TESS_TRY(tess_pieces_take(&e->pieces, 0, &own));
@@ -102,11 +101,7 @@ static tess_status score_by_policy(rl *r, const tess_batch *batch, const int64_t
     if (!tess_engine_counts(e))
         return TESS_OK;
     TESS_TRY(tess_fetch(e->compute.stream, s->logprob, e->meter.logprobs, (size_t)own.n_tokens * sizeof(float)));
-    for (int64_t row = 0; row < own.n_tokens; row++) {
-        const int64_t token = tess_context_token(context, batch->n_tokens, row);
-        if (token < batch->n_tokens)
-            s->into[place[token]] = s->logprob[row];
-    }
+    rl_place_rows(r, batch->n_tokens, own.n_tokens, s->logprob, place, s->into);
     return TESS_OK;
 }
 
@@ -132,9 +127,7 @@ static tess_status score(rl *r, const tess_batch *batch, const int64_t *place, v
 static tess_status score_all(rl *r, bool of_reference, float *into)
 {
     rl_scoring s = {.into = into, .of_reference = of_reference};
-    const int64_t own = r->engine->pieces.max_tokens,
-                  all = r->config->training.local_batch_size * r->config->training.seq_len;
-    TESS_TRY(TESS_NEW(r->mem, (own > all ? own : all) + 1, "rows of a rollout", &s.logprob));
+    TESS_TRY(TESS_NEW(r->mem, rl_most_rows(r) + 1, "rows of a rollout", &s.logprob));
     memset(into, 0, (size_t)r->rows.n_rows * sizeof(*into)); /* rows of other ranks are added */
     tess_status status = rl_micro_plan(r, 0, r->rows.n_seqs, &r->micro);
     if (status == TESS_OK)

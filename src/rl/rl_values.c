@@ -11,31 +11,35 @@ typedef struct valuing {
     float *into, *value; /* (n_rows), (rows of a micro-batch) */
 } valuing;
 
+/* Ranks that divide the tokens of a micro-batch compute the values of their own ones. */
 static tess_status value_rows(rl *r, const tess_batch *batch, const int64_t *place, void *self)
 {
     valuing *v = self;
     tess_engine *e = r->engine;
+    const int64_t n_own = tess_context_tokens(&e->pieces.context, batch->n_tokens);
     const bool mine = tess_engine_counts(e);
     if (r->critic != NULL) {
         TESS_TRY(tess_critic_values(r->critic, batch, v->value));
     } else {
         const tess_head_task task = {.values = e->meter.logprobs};
-        TESS_TRY(tess_engine_evaluate(e, e->executor, batch, &task));
+        tess_batch own = *batch;
+        own.loss = NULL;
+        TESS_TRY(tess_pieces_take(&e->pieces, 0, &own));
+        TESS_TRY(tess_engine_evaluate(e, e->executor, &own, &task));
         if (mine)
-            TESS_TRY(
-                tess_fetch(e->compute.stream, v->value, e->meter.logprobs, (size_t)batch->n_tokens * sizeof(float)));
+            TESS_TRY(tess_fetch(e->compute.stream, v->value, e->meter.logprobs, (size_t)n_own * sizeof(float)));
     }
-    for (int64_t t = 0; mine && t < batch->n_tokens; t++)
-        v->into[place[t]] = v->value[t];
+    if (mine)
+        rl_place_rows(r, batch->n_tokens, n_own, v->value, place, v->into);
     return TESS_OK;
 }
 
 tess_status rl_values_make(rl *r)
 {
     rl_rows *rows = &r->rows;
-    const size_t most = (size_t)(r->config->training.local_batch_size * r->config->training.seq_len);
     valuing v;
-    TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, most, sizeof(float), "values", (void **)&v.value));
+    TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)rl_most_rows(r), sizeof(float), "values",
+                                  (void **)&v.value));
     v.into = rows->value;
     tess_status status = rl_micro_plan(r, 0, rows->n_seqs, &r->micro);
     if (status == TESS_OK)

@@ -96,15 +96,16 @@ static void describe_tensor(const tess_trainer *t)
 static void describe_filling(const tess_trainer *t, int64_t rest, int64_t tokens)
 {
     const tess_config *c = &t->config;
-    const int64_t unit = tess_context_length_unit(&t->engine->pieces.context, c->training.local_batch_size),
+    const int64_t unit = tess_context_length_unit(&t->engine->pieces.context, tess_config_pass_rows(c)),
                   below = c->training.seq_len / unit * unit;
     char shorter[32] = "";
     if (below > 1)
         snprintf(shorter, sizeof(shorter), "%lld or ", (long long)below);
     tess_trainer_note(t,
-                      "%s%lld tokens without targets fill up the leaves of each micro-batch of %lld: "
-                      "training.seq_len=%s%lld needs none",
-                      4 * rest > tokens ? "warning: " : "", (long long)rest, (long long)tokens, shorter,
+                      "%s%lld tokens without targets fill up the leaves of each %s of %lld: training.seq_len=%s%lld "
+                      "needs none",
+                      4 * rest > tokens ? "warning: " : "", (long long)rest,
+                      c->training.passes > 1 ? "pass" : "micro-batch", (long long)tokens, shorter,
                       (long long)(below + unit));
 }
 
@@ -114,7 +115,7 @@ static void describe_context(const tess_trainer *t)
     const tess_context *context = &t->engine->pieces.context;
     const int n = context->points.degree;
     const int64_t tp = c->parallelism.tensor_parallel_degree, heads = (t->model_config.n_kv_heads + tp - 1) / tp,
-                  tokens = c->training.local_batch_size * c->training.seq_len,
+                  tokens = tess_config_pass_rows(c) * c->training.seq_len,
                   rest = tess_context_tokens(context, tokens) * n - tokens;
     if (context->n_leaves <= 1)
         return;

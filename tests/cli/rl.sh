@@ -57,7 +57,7 @@ rl() {
 }
 
 # metrics.jsonl without times and places.
-numbers() { sed -E 's/, "tps".*"hidden": [^}]*\}//; s/, "perf[^,}]*//g' "$1/metrics.jsonl"; }
+numbers() { sed -E 's/, "tps".*"hidden": [^}]*\}//; s/, "perf[^,}]*//g; s/, "leaves": \{[^}]*\}//' "$1/metrics.jsonl"; }
 
 # same NAME FOLDER PLAIN
 same() {

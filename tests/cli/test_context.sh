@@ -170,9 +170,5 @@ refused "training.context_leaves: 3; it is a power of two" $leaves=3
 refused "at least 4 with parallelism.context_parallel_degree=2 and context_parallel_load_balancer=zigzag: set it to 4" \
     -n 2 $cp=2 $leaves=2
 refused "context_parallel_degree: 3; the tokens of a micro-batch are divided among a power of two of ranks" -n 3 $cp=3
-refused "training.passes: a pass has no leaves of its own" $leaves=4 training.passes=2
-refused "training.mixed_precision_reduce: each of 2 ranks would round its part" -n 2 $cp=2 \
-    training.mixed_precision_reduce=bfloat16
-refused "has no leaves in a pipeline: set parallelism.pipeline_parallel_degree=1" -n 2 $pp=2 model.config=qwen3.json
 refused "with 3 key heads, at most as many ranks share a layer" -n 6 $tp=6
 finish

@@ -213,7 +213,6 @@ bad "a folder for a shared trunk" "leave critic.path out" rl.algorithm=ppo criti
 bad "float16" "have no float16" training.mixed_precision_param=float16
 bad "fp8" "set training.fp8=false" training.fp8=true
 bad "a scale beside a critic of its own" "set critic.trunk=shared" rl.algorithm=ppo training.loss_scale=0
-bad "values of divided samples" "or another rl.algorithm" rl.algorithm=ppo training.context_leaves=4
 bad "a grader that is none" "reward" reward.kind=sings
 bad "an unknown algorithm" "rl.algorithm" rl.algorithm=grop
 bad "prompts that are none" "a JSON object over several lines, and no records" data.files=sft/model/config.json

@@ -288,6 +288,28 @@ static void a_message_that_nobody_receives_is_shown(void)
     stages_rehearse_calls_of_their_own(UNRECEIVED, "planned nothing for it");
 }
 
+/* Ranks 0 and 2 exchange a message that ranks 1 and 3, whose micro-batch is empty, do not. */
+static void messages_may_depend_on_the_micro_batch(void)
+{
+    tess_runtime *rt = test_join_with(&options);
+    float x[N] = {0};
+    const int rank = tess_runtime_rank(rt);
+    tess_team *pair = NULL;
+    tess_work *work = NULL;
+    tess_rehearsal rehearsal;
+    tess_runtime *dry = open_dry(tess_runtime_team(rt), 0, &rehearsal);
+    EXPECT_OK(tess_team_split_by(tess_runtime_team(dry), by_parity, NULL, "pair", &pair));
+    if (rank % 2 == 0) {
+        EXPECT_OK(rank == 0 ? tess_send(pair, x, 8, TESS_F32, 1, 0, &work)
+                            : tess_recv(pair, x, 8, TESS_F32, 0, 0, &work));
+        EXPECT_OK(tess_work_wait(&work, 0));
+    }
+    EXPECT_OK(tess_all_reduce(tess_runtime_team(dry), x, x, 1, TESS_F32, TESS_SUM, NULL));
+    tess_team_destroy(&pair);
+    EXPECT_OK(compare(tess_runtime_team(rt), dry, &rehearsal));
+    tess_runtime_destroy(&rt);
+}
+
 static const test_case cases[] = {
     CASE(equal_rehearsals_agree_and_move_nothing, -1),
     CASE(the_first_line_that_differs_is_shown, 4, 0, TEST_ALONE),
@@ -299,6 +321,7 @@ static const test_case cases[] = {
     CASE(teams_are_compared_among_their_members, 4, 0, TEST_ALONE),
     CASE(a_rank_that_stays_away_is_noticed, 4, 0, TEST_ALONE),
     CASE(the_order_of_teams_is_compared, 4, 0, TEST_ALONE),
+    CASE(messages_may_depend_on_the_micro_batch, 4),
     CASE(stages_may_differ, 4),
     CASE(ranks_of_a_stage_may_not_differ, 4, 0, TEST_ALONE),
     CASE(stages_call_alike_on_the_world, 4, 0, TEST_ALONE),

@@ -47,7 +47,7 @@ static void put(problem *p, char *x, int64_t i, float value)
     if (p->dtype == TESS_F32)
         ((float *)x)[i] = value;
     else
-        ((uint16_t *)x)[i] = tess_float_to_bf16(value);
+        ((uint16_t *)x)[i] = p->dtype == TESS_F16 ? tess_float_to_f16(value) : tess_float_to_bf16(value);
 }
 
 static double get(const problem *p, const char *x, int64_t i)

@@ -102,7 +102,7 @@ static const shape cache_shapes[] = {
 };
 enum { N_CACHE_SHAPES = sizeof(cache_shapes) / sizeof(cache_shapes[0]) };
 
-static const tess_dtype dtypes[] = {TESS_F32, TESS_BF16};
+static const tess_dtype dtypes[] = {TESS_F32, TESS_BF16, TESS_F16}; /* float16 only where it has code of its own */
 
 /* A level against the definition: the forward pass, and the backward pass where every query has its key. */
 static void expect_level_agrees(const char *level, problem *p, const naive *n, int n_threads, bool gradients)
@@ -639,7 +639,7 @@ static void parts_of_keys_in_their_order_give_the_bits_of_one_call(void)
 {
     static const int64_t steps[] = {96, 32, 45, 128, 77, 160};
     for (int l = 0; l < N_LEVELS; l++)
-        for (int d = 0; d < 2; d++)
+        for (int d = 0; d < 3; d++)
             for (int i = 0; i < N_SHAPES; i++)
                 if (strcmp(levels[l], "cuda") != 0 && worth_computing(levels[l], &shapes[i]) && test_takes())
                     expect_parts(levels[l], &shapes[i], dtypes[d], steps[i % 6]);

@@ -53,6 +53,15 @@ same "2 hosts x 2, encrypted" reference "${over_tcp[@]}" 2 2 "${train[@]}" comm.
 grep -q '^ranks: 4 (tcp, encrypted)' log && pass "the run says that it is encrypted" ||
     fail "the run says that it is encrypted: $(grep '^ranks' log)"
 
+# Ranks that divide the tokens of rows, some of them on another host: leaves of keys travel over the network.
+cp=parallelism.context_parallel_degree ring=parallelism.context_parallel_method=ring leaves=training.context_leaves
+"$tessera" "${train[@]}" job.dump_folder=leaves $leaves=8 >log 2>&1 || fail "one rank with leaves: $(tail -n 3 log)"
+same "a ring over 2 hosts x 1" leaves "${over_tcp[@]}" 2 1 "${train[@]}" $leaves=8 $cp=2 $ring
+same "a ring over 2 hosts x 2, encrypted" leaves "${over_tcp[@]}" 2 2 "${train[@]}" $leaves=8 $cp=4 $ring comm.tls=true
+same "a ring in each of 2 hosts" leaves "${over_tcp[@]}" 2 2 "${train[@]}" $leaves=8 $cp=2 $ring
+same "gather over 2 hosts x 1" leaves "${over_tcp[@]}" 2 1 "${train[@]}" $leaves=8 $cp=2 \
+    parallelism.context_parallel_method=gather
+
 # ---- Who may come
 refused() { # NAME TEXT FILE
     if grep -qF -- "$2" "$3"; then pass "$1"; else fail "$1: expected \"$2\" in $(tail -n 5 "$3")"; fi

@@ -551,6 +551,59 @@ static void few_gradients_may_be_unread(void)
         }
 }
 
+/* Two micro-batches have the same set only if one is done before the other, or a later one, is first needed. Numbers
+ * are those of a list in which each is taken as early as a rank takes it. */
+static void expect_sets(const tess_pipeline_schedule *s, int rank, int *n_sets)
+{
+    const tess_pipeline_list *list = &s->lists[rank];
+    int set[64], holder[64] = {0}, last[64] = {0}, n_taken = 0;
+    EXPECT(s->micros <= 64);
+    EXPECT_OK(tess_pipeline_sets(s, rank, set, n_sets));
+    EXPECT(*n_sets >= 1 && *n_sets <= s->micros);
+    for (int i = 0; i < list->n; i++)
+        last[list->actions[i].micro] = i;
+    for (int i = 0; i < list->n; i++) {
+        for (; n_taken <= list->actions[i].micro; n_taken++) {
+            for (int m = 0; m < n_taken; m++)
+                EXPECT(set[m] != set[n_taken] || last[m] < i);
+            EXPECT(set[n_taken] >= 0 && set[n_taken] < *n_sets);
+            holder[set[n_taken]] = n_taken;
+        }
+        EXPECT_INT(holder[set[list->actions[i].micro]], list->actions[i].micro);
+    }
+    EXPECT_INT(n_taken, s->micros);
+}
+
+static void micro_batches_share_the_memory_of_their_tokens(void)
+{
+    for (int kind = 0; kind < TESS_PIPELINE_KINDS; kind++)
+        for (int p = 2; p <= 8; p++)
+            for (int tied = 0; tied < 2; tied++) {
+                int most[2] = {0};
+                for (int longer = 0; longer < 2; longer++) {
+                    tess_pipeline_schedule s;
+                    EXPECT_OK(tess_pipeline_build(test_mem(), (tess_pipeline_kind)kind, p,
+                                                  tess_pipeline_usual_chunks((tess_pipeline_kind)kind),
+                                                  (4 + 4 * longer) * p, &s));
+                    if (tied)
+                        EXPECT_OK(tess_pipeline_tie(&s));
+                    for (int rank = 0; rank < p; rank++) {
+                        int n;
+                        expect_sets(&s, rank, &n);
+                        if (kind == TESS_PIPELINE_GPIPE)
+                            EXPECT_INT(n, s.micros);
+                        if (kind == TESS_PIPELINE_1F1B && !tied)
+                            EXPECT_INT(n, s.lists[rank].in_flight);
+                        if (rank == p / 2)
+                            most[longer] = n;
+                    }
+                    tess_pipeline_free(&s);
+                }
+                if (kind != TESS_PIPELINE_GPIPE && !tied) /* a longer step takes no more */
+                    EXPECT_INT(most[1], most[0]);
+            }
+}
+
 /* Checks the order of heads, which write a tied table first, and of messages, which add to it. */
 static void check_tied(const tess_pipeline_schedule *s)
 {
@@ -611,6 +664,7 @@ static void a_step_is_filled_up_to_the_next_number_that_fits(void)
 }
 
 static const test_case cases[] = {
+    CASE(micro_batches_share_the_memory_of_their_tokens),
     CASE(tied_weights_add_to_the_table_in_the_order_of_the_heads),
     CASE(a_trace_has_all_computations_and_messages),
     CASE(four_stages_and_eight_micro_batches_take_22_slots),

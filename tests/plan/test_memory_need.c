@@ -325,7 +325,7 @@ static tess_status serve(tess_team *all, const tess_config *config, const tess_m
     return TESS_OK;
 }
 
-static const tess_dry_task task = {create_beside, no_second, no_pause, destroy_beside, serve};
+static const tess_dry_task task = {create_beside, no_second, no_pause, destroy_beside, serve, NULL};
 
 /* The bytes of a host with other settings. */
 static double host_with(const tess_model_config *model, const tess_memory_plan *plan, tess_strategy strategy,

@@ -51,8 +51,9 @@ void tess_rehearsal_free(tess_rehearsal *r)
 }
 
 /* ---- Views ---- */
-/* Lines that several ranks must have alike: the calls on a team of all ranks, the order in which a group uses its
- * teams if they lie alike on hosts, the calls on another team, or the messages from one rank to another. A view is
+/* Lines that several ranks must have alike: the calls on a team of all ranks, the order in which a group makes
+ * collective calls on its teams if they lie alike on hosts, the calls on another team, or the messages from one rank to
+ * another. Which messages a rank sends may depend on its micro-batch: a ring has none for an empty one. A view is
  * known by its id, whose highest bits are its kind. Of several views that differ, the first one is shown. */
 typedef enum view_kind { VIEW_WHOLE, VIEW_ORDER, VIEW_TEAM, VIEW_MESSAGES } view_kind;
 
@@ -104,7 +105,7 @@ static void list_lines(const tess_team *whole, uint64_t id, rehearsal_view *v)
     v->id = id;
     v->n = 0;
     for (size_t i = 0; i < v->rehearsal->n; i++) {
-        if (kind_of(id) != VIEW_ORDER && view_of(whole, &lines[i]) != id)
+        if (kind_of(id) == VIEW_ORDER ? lines[i].peer >= 0 : view_of(whole, &lines[i]) != id)
             continue;
         size_t at = v->n++;
         for (; kind_of(id) == VIEW_MESSAGES && at > 0 && lines[v->lines[at - 1]].fp.tag > lines[i].fp.tag; at--)

@@ -6,17 +6,16 @@
 #include "engine/batch/context_loss.h"
 #include "engine/loss_scale.h"
 
-/* Returns the arrays of a set: three of a number for each own token, then the sequences' bounds. */
-static tess_status find_set(tess_pieces *p, size_t set, int32_t **numbers)
+/* The arrays of a set are three of a number for each own token, then the sequences' bounds. */
+tess_status tess_pieces_reserve(tess_pieces *p, size_t n_sets)
 {
     const int64_t whole = p->max_tokens * p->context.points.degree;
-    for (; p->n_sets <= set; p->n_sets++) {
+    for (; p->context.n_leaves > 1 && p->n_sets < n_sets; p->n_sets++) {
         TESS_TRY(tess_mem_make_room(p->mem, TESS_POOL_MISC, p->n_sets, sizeof(*p->sets), "pieces", &p->room, &p->sets));
         p->sets[p->n_sets] = (tess_piece_set){0};
-        TESS_TRY(tess_mem_alloc_array(p->mem, TESS_POOL_MISC, (size_t)(3 * p->max_tokens + whole + 1), sizeof(int32_t),
-                                      "pieces", (void **)&p->sets[p->n_sets].numbers));
+        TESS_TRY(tess_mem_alloc_array(p->mem, TESS_POOL_ACTIVATIONS, (size_t)(3 * p->max_tokens + whole + 1),
+                                      sizeof(int32_t), "pieces", (void **)&p->sets[p->n_sets].numbers));
     }
-    *numbers = p->sets[set].numbers;
     return TESS_OK;
 }
 
@@ -30,7 +29,8 @@ static tess_status take_loss(tess_pieces *p, size_t set, int64_t n_tokens, tess_
     if (*loss == NULL)
         TESS_TRY(TESS_NEW(p->mem, 1, "loss of pieces", loss));
     if ((batch->loss->whole || batch->loss->grade_values != NULL) && (*loss)->room == NULL)
-        TESS_TRY(TESS_PART(*loss, 5 * most, "loss of pieces", &(*loss)->room));
+        TESS_TRY(tess_scope_alloc(tess_scope_of(*loss), TESS_POOL_ACTIVATIONS, 5 * most, sizeof(float),
+                                  "loss of pieces", (void **)&(*loss)->room));
     (*loss)->context = &p->context;
     (*loss)->team = p->team;
     (*loss)->max_tokens = (int64_t)most;
@@ -55,15 +55,15 @@ static const int32_t *take_pieces(const tess_pieces *p, const int32_t *x, int64_
 
 tess_status tess_pieces_take(tess_pieces *p, size_t set, tess_batch *batch)
 {
-    int32_t *numbers;
     const int64_t n = batch->n_tokens, own = tess_context_tokens(&p->context, n),
                   rest = tess_context_filled(&p->context, n) - n;
     if (p->context.n_leaves <= 1)
         return TESS_OK;
     TESS_CHECK(own <= p->max_tokens, TESS_E_INVALID, "a micro-batch of %lld tokens; a rank has room for %lld of them",
                (long long)n, (long long)p->max_tokens);
-    TESS_TRY(find_set(p, set, &numbers));
-    int32_t *pos = numbers + p->max_tokens, *targets = pos + p->max_tokens, *bounds = targets + p->max_tokens;
+    TESS_TRY(tess_pieces_reserve(p, set + 1));
+    int32_t *numbers = p->sets[set].numbers, *pos = numbers + p->max_tokens, *targets = pos + p->max_tokens,
+            *bounds = targets + p->max_tokens;
     memcpy(bounds, batch->cu_seqlens, (size_t)(batch->n_seqs + 1) * sizeof(*bounds));
     for (int64_t i = 0; i < rest; i++)
         bounds[batch->n_seqs + 1 + i] = (int32_t)(n + i + 1);

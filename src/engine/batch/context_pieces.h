@@ -25,8 +25,19 @@ typedef struct tess_pieces {
     int64_t max_tokens;   /* the most tokens of this rank */
     tess_piece_set *sets; /* (n_sets) batches that are valid at once */
     size_t n_sets, room;
+    /* (n_micros) the set of each of the rank's micro-batches in a pipeline; borrowed; NULL: set 0 */
+    const int *set_of;
+    int64_t n_micros;
 } tess_pieces;
 
+/* Returns the set of this rank's micro-batch `micro`. */
+static inline size_t tess_pieces_set(const tess_pieces *pieces, int64_t micro)
+{
+    return pieces->set_of != NULL && micro >= 0 && micro < pieces->n_micros ? (size_t)pieces->set_of[micro] : 0;
+}
+
+/* Allocates the memory of the first n_sets sets, which are otherwise allocated when they are first taken. */
+tess_status tess_pieces_reserve(tess_pieces *pieces, size_t n_sets);
 /* Replaces the batch by this rank's part. Its arrays, and its loss, are valid until a batch is taken with the same
  * number `set`. The sequences are still those of the whole batch. */
 tess_status tess_pieces_take(tess_pieces *pieces, size_t set, tess_batch *batch);

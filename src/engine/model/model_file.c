@@ -69,9 +69,6 @@ tess_status tess_config_check_leaves(const tess_config *c, const tess_model_conf
     const tess_parallelism_section *p = &c->parallelism;
     if (c->training.context_leaves == 1)
         return TESS_OK;
-    TESS_CHECK(!model->tied || p->pipeline_parallel_degree == 1, TESS_E_UNSUPPORTED,
-               "training.context_leaves: a table that the embedding and the head share has no leaves in a pipeline: "
-               "set parallelism.pipeline_parallel_degree=1 (every other axis will do)");
     TESS_CHECK(p->tensor_parallel_degree <= model->n_kv_heads || model->n_kv_heads == model->n_heads,
                TESS_E_UNSUPPORTED,
                "training.context_leaves: with %lld key heads, at most as many ranks share a layer: set "

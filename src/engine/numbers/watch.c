@@ -59,7 +59,7 @@ static void see_computed(void *self, int unit, const char *what, void *data, tes
     see(n, unit, what, tess_model_unit_name(e->model, unit), data, dtype, first, n_rows, row);
     const bool of_tokens = strncmp(what, "output of expert", strlen("output of expert")) != 0;
     if (was_well && of_tokens && n->first.stage != TESS_BAD_NONE)
-        n->first.row = tess_pieces_token(&e->pieces, e->stage != NULL ? (size_t)n->local : 0, n->first.row);
+        n->first.row = tess_pieces_token(&e->pieces, tess_pieces_set(&e->pieces, n->local), n->first.row);
 }
 
 void tess_numbers_watch(tess_numbers *n)

@@ -35,6 +35,7 @@ struct tess_stage {
     tess_executor *executor;         /* the engine's, except while another one evaluates */
     tess_team *team;                 /* the ranks that run the stages of the same micro-batches */
     tess_pipeline_schedule schedule; /* schedule for the number of micro-batches of the latest step */
+    int *set;                        /* (micros of the schedule) memory of each one's tokens (tess_pieces_take) */
     tess_stage_times times;
     stage_slot *slots; /* (n_slots) grouped by chunk */
     int *first_slot;   /* (chunks + 1) index of each chunk's first slot */
@@ -210,6 +211,7 @@ void tess_stage_destroy(tess_stage **handle)
         free_buffer(s, s->partings[i].buffer);
     }
     tess_mem_free(e->mem, s->partings);
+    tess_mem_free(e->mem, s->set);
     tess_device_free(e->compute.device, s->embedded);
     tess_device_window_free(s->team, s->window);
     tess_stage_times_close(&s->times);
@@ -436,6 +438,7 @@ static tess_status fit_schedule(tess_stage *s, int n_local)
         "%d micro-batches a rank would have %d %s under way, but there is memory for %d, which "
         "is what training.global_batch_size needs";
     const int chunks = plan_of(s)->shape.chunks, n_tables = tess_executor_get_options(s->e->executor)->n_tables;
+    int n_sets;
     if (s->schedule.lists != NULL && s->schedule.micros == n_local)
         return TESS_OK;
     tess_stage_times_close(&s->times);
@@ -443,6 +446,11 @@ static tess_status fit_schedule(tess_stage *s, int n_local)
         tess_pipeline_free(&s->schedule);
     TESS_TRY(tess_stage_build(s->e->mem, plan_of(s), s->e->model, n_local, &s->schedule));
     TESS_TRY(tess_stage_times_open(s->e->mem, &s->schedule, &s->times));
+    TESS_TRY(
+        tess_mem_grow(s->e->mem, TESS_POOL_MISC, (size_t)n_local * sizeof(*s->set), "micro-batches", (void **)&s->set));
+    TESS_TRY(tess_pipeline_sets(&s->schedule, plan_of(s)->rank, s->set, &n_sets));
+    s->e->pieces.set_of = s->set;
+    s->e->pieces.n_micros = n_local;
     for (int chunk = 0; chunk < chunks; chunk++) {
         int needed = s->schedule.lists[plan_of(s)->rank].slots[chunk],
             there = s->first_slot[chunk + 1] - s->first_slot[chunk];
@@ -599,9 +607,9 @@ static tess_status evaluate_chunk(tess_stage *s, stage_slot *slot, const tess_he
 
 static tess_status evaluate(tess_stage *s, const tess_batch *batch, const tess_head_task *task)
 {
-    TESS_CHECK(batch->n_tokens <= s->e->passes.max_tokens, TESS_E_INVALID,
-               "batch: %lld tokens; a stage has room for %lld", (long long)batch->n_tokens,
-               (long long)s->e->passes.max_tokens);
+    const int64_t most = s->e->pieces.max_tokens;
+    TESS_CHECK(batch->n_tokens <= most, TESS_E_INVALID, "batch: %lld tokens; a stage has room for %lld",
+               (long long)batch->n_tokens, (long long)most);
     for (int chunk = 0; chunk < plan_of(s)->shape.chunks; chunk++) {
         stage_slot *slot = &s->slots[s->first_slot[chunk]];
         slot->batch = *batch;

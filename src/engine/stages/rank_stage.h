@@ -24,6 +24,7 @@ struct tess_stage_plan {
     tess_slot_units *units; /* (chunks) the units of each chunk in the rank's model */
     tess_slot_units *slots; /* (n_slots) the units of each of the executor's slots; set by tess_stage_slots */
     int n_slots;
+    int n_sets;     /* micro-batches under way at once (tess_pipeline_sets); set by tess_stage_slots */
     int n_spares;   /* buffers that replace those of unread messages (tess_pipeline_unread); set by tess_stage_slots */
     int *own_param; /* (n_params of the whole model) number in the rank's fsdp; -1: another rank owns the parameter */
     tess_model_part part;

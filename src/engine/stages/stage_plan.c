@@ -278,6 +278,13 @@ tess_status tess_stage_own_params(tess_mem *mem, tess_stage_plan *plan, const te
     return TESS_OK;
 }
 
+static tess_status count_sets(tess_mem *mem, const tess_pipeline_schedule *schedule, int rank, int *n_sets)
+{
+    TESS_AUTO(tess_mem_drop) int *set = NULL;
+    TESS_TRY(TESS_NEW(mem, schedule->micros, "micro-batches", &set));
+    return tess_pipeline_sets(schedule, rank, set, n_sets);
+}
+
 tess_status tess_stage_slots(tess_mem *mem, tess_stage_plan *plan, const tess_model *model, int n_local,
                              tess_executor_options *options)
 {
@@ -294,6 +301,8 @@ tess_status tess_stage_slots(tess_mem *mem, tess_stage_plan *plan, const tess_mo
             plan->slots[at++] = plan->units[chunk];
     if (status == TESS_OK)
         status = tess_pipeline_unread(&schedule, plan->rank, &plan->n_spares);
+    if (status == TESS_OK)
+        status = count_sets(mem, &schedule, plan->rank, &plan->n_sets);
     const int n_tables = schedule.tables;
     options->split_backward = tess_pipeline_splits_backward(&schedule);
     tess_pipeline_free(&schedule);

@@ -40,6 +40,9 @@ typedef struct tess_low_rank_work {
     /* (T, n), n the widest whole inputs or outputs that are cut over ranks; NULL: no gradients, or one rank */
     void *all;
     void *factor; /* (rank, n), n as for all: A or B of all ranks; NULL: one rank */
+    /* (leaves + log2(leaves), rank, n), n the widest input of a view of a fused matrix: the leaves of dA, then the
+     * levels of their sum; NULL: one leaf, or no such view */
+    float *leaves;
 } tess_low_rank_work;
 
 /* Products that wait to be computed as one group. */

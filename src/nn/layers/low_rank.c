@@ -10,8 +10,9 @@
  * other products need no communication.
  *
  * The views of a fused matrix, such as gate and up, have rows of one B and share A, whose gradient is the sum of
- * theirs. Every rank stores all of such a B. If one rank computes the views as one product (q, k and v), ranks that
- * share them gather all of dy, because dz is one sum over the outputs of all views. */
+ * theirs, leaf by leaf. Every rank stores all of such a B. If one rank computes the views as one product (q, k and v),
+ * ranks that share them gather all of dy, because dz is one sum over the outputs of all views. */
+#include "device/device.h"
 #include "nn/layers/layers.h"
 
 static bool is_narrow(const tess_layer_call *c)
@@ -154,24 +155,50 @@ tess_status tess_low_rank_forward(const tess_layer_call *c, const tess_linear *l
     return is_narrow(c) ? round_rows(c, l->n_out, y, tess_linear_row(l)) : TESS_OK;
 }
 
-/* dA = dz^T x, or dA += dz^T x. */
-static tess_status a_gradient(const tess_layer_call *c, const tess_linear *l, const void *x, bool accumulate)
+/* sum = dz^T x, or sum += dz^T x, over n tokens from `first` on, in leaves of `leaf` tokens; 0: one chain. */
+static tess_status add_a_gradient(const tess_layer_call *c, const tess_linear *l, const void *x, int64_t first,
+                                  int64_t n, int64_t leaf, bool accumulate, float *sum)
 {
     const int64_t r = l->adapter.rank;
     return c->kernels->gemm(c->stream, &(tess_gemm){.m = r,
                                                     .n = l->n_in,
-                                                    .k = c->T,
-                                                    .a = c->low_rank.low,
+                                                    .k = n,
+                                                    .a = tess_at(c, c->low_rank.low, first * r),
                                                     .lda = r,
-                                                    .b = x,
+                                                    .b = tess_at(c, x, first * l->n_in),
                                                     .ldb = l->n_in,
-                                                    .c = c->dw[l->adapter.a],
+                                                    .c = sum,
                                                     .ldc = l->n_in,
                                                     .trans_a = true,
                                                     .accumulate = accumulate,
                                                     .ab_dtype = c->dtype,
                                                     .c_dtype = TESS_F32,
-                                                    .leaf = tess_leaf_tokens(c)});
+                                                    .leaf = leaf});
+}
+
+/* dA = dz^T x. */
+static tess_status a_gradient(const tess_layer_call *c, const tess_linear *l, const void *x)
+{
+    return add_a_gradient(c, l, x, 0, c->T, tess_leaf_tokens(c), false, c->dw[l->adapter.a]);
+}
+
+/* Adds the view's part of dA = dz^T x. A leaf is the sum of all views over its tokens, so leaves stay apart until the
+ * last view. Each view adds up the leaves that there are, since it does not know whether it is the last. */
+static tess_status a_gradient_of_view(const tess_layer_call *c, const tess_linear *l, const void *x)
+{
+    const int64_t n = l->adapter.rank * l->n_in, tokens = c->T / c->n_leaves;
+    const bool accumulate = first_of_view(c, l) > 0;
+    float *const leaves = c->low_rank.leaves, *dw = c->dw[l->adapter.a];
+    const tess_leaf_sum sum = {dw, leaves + c->n_leaves * n, NULL, n};
+    if (c->n_leaves == 1)
+        return add_a_gradient(c, l, x, 0, c->T, 0, accumulate, dw);
+    for (int leaf = 0; leaf < c->n_leaves; leaf++) {
+        float *const own = leaves + leaf * n;
+        TESS_TRY(add_a_gradient(c, l, x, leaf * tokens, tokens, 0, accumulate, own));
+        TESS_TRY(tess_stream_copy(c->stream, tess_leaf_begin(c, &sum, leaf), own, (size_t)n * sizeof(*own)));
+        TESS_TRY(tess_leaf_end(c, &sum, leaf));
+    }
+    return TESS_OK;
 }
 
 tess_status tess_low_rank_backward_params(const tess_layer_call *c, const tess_linear *l, const void *x, const void *dy)
@@ -191,7 +218,7 @@ tess_status tess_low_rank_backward_params(const tess_layer_call *c, const tess_l
     if (tess_low_rank_joins(c, l)) /* tess_low_rank_backward_joined */
         return TESS_OK;
     TESS_TRY(project_gradient(c, l, dy));
-    return a_gradient(c, l, x, first_of_view(c, l) > 0);
+    return l->stored_whole ? a_gradient_of_view(c, l, x) : a_gradient(c, l, x);
 }
 
 tess_linear tess_low_rank_whole(const tess_linear *view, int64_t n_out)
@@ -221,7 +248,7 @@ tess_status tess_low_rank_backward_joined(const tess_layer_call *c, const tess_l
     }
     const tess_linear whole = tess_low_rank_whole(l, width);
     TESS_TRY(project_gradient_rows(c, &whole, c->low_rank.all, width, c->T));
-    return a_gradient(c, l, x, false);
+    return a_gradient(c, l, x);
 }
 
 tess_status tess_low_rank_add(const tess_layer_call *c, const tess_linear *l, bool forward, const void *operand,

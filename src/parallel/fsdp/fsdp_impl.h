@@ -15,6 +15,7 @@
  * - fsdp_window.c: memory of gradients until they are reduced, or added to those of previous passes
  * - fsdp_turns.c: which unit uses which window
  * - fsdp_passes.c: micro-batches in several passes
+ * - fsdp_parts.c: micro-batches whose tokens ranks divide
  * - fsdp_sums.c: partial sums and their memory
  * - fsdp_reduce.c: the ways of gradients: reduce-scatter and the counter
  * - fsdp_exchange.c: exchange of leaves between replicas
@@ -305,6 +306,7 @@ struct tess_fsdp {
     tess_fsdp_place place;
     tess_fsdp_policy policy;
     const tess_wire_form *reduce_form; /* gradients travel in it */
+    tess_team *parts_team;             /* ranks that sum their parts of a micro-batch first (fsdp_parts.c), or NULL */
     int64_t step_size;                 /* expected micro-batches of a step, over all ranks */
     unsigned on_disk;                  /* pools that are kept on disk, or away from the device: 1 << tess_pool */
     tess_fsdp_family **families;
@@ -459,6 +461,10 @@ tess_status tess_fsdp_codes_fill(tess_unit *unit, const tess_fsdp_param *p, tess
 tess_status tess_fsdp_gradient_begin(tess_unit *unit);
 float *tess_fsdp_gradient(const tess_unit *unit, const tess_fsdp_param *p); /* between the two */
 tess_status tess_fsdp_gradient_end(tess_unit *unit);
+/* fsdp_parts.c: replaces this pass's gradient by the sum over the ranks that have parts of it, and clears the leaf of
+ * all of these ranks but one. */
+tess_status tess_fsdp_parts_sum(tess_unit *unit);
+tess_status tess_fsdp_parts_keep_one(tess_unit *unit);
 
 /* fsdp_turns.c */
 tess_status tess_fsdp_window_take(tess_unit *unit);

@@ -140,11 +140,14 @@ tess_status tess_unit_post_backward(tess_unit *unit)
     if (unit->n_trainable == 0)
         return TESS_OK;
     tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_REDUCE);
+    TESS_TRY_CTX(tess_fsdp_parts_sum(unit), "unit '%s': post_backward", unit->name);
     TESS_TRY_CTX(tess_fsdp_gradient_end(unit), "unit '%s': post_backward", unit->name);
-    if (tess_fsdp_is_last_pass(&fsdp->step))
+    if (tess_fsdp_is_last_pass(&fsdp->step)) {
+        TESS_TRY_CTX(tess_fsdp_parts_keep_one(unit), "unit '%s': post_backward", unit->name);
         TESS_TRY(send_gradients(unit));
-    else if (unit->in_place != NULL)
+    } else if (unit->in_place != NULL) {
         tess_fsdp_sums_release(unit);
+    }
     unit->micro += fsdp->step.all_open;
     tess_phase_switch(fsdp->clock, phase);
     return TESS_OK;

@@ -12,6 +12,7 @@
  *   pipeline_check_list.c  a list by itself: everything once, inputs there, slots not shared
  *   pipeline_simulate.c    all ranks together: time, bubble, messages that wait, the circle of a deadlock
  *   pipeline_unread.c      gradients that are sent and may be unread
+ *   pipeline_sets.c        micro-batches whose tokens may have the same memory
  *   pipeline_stages.c      layers cut into stages, by counts or with the cheapest largest stage
  *
  * Sources: GPipe, arXiv 1811.06965; 1F1B and its interleaved form, Narayanan et al. 2021, arXiv 2104.04473; ZB-H1 and
@@ -113,6 +114,11 @@ tess_status tess_pipeline_tie(tess_pipeline_schedule *schedule);
 /* Counts the gradients that a rank may have sent and that may still be unread when the rank computes others in their
  * slots: the largest number at the same time, however late their receivers are. TESS_E_NOMEM. */
 tess_status tess_pipeline_unread(const tess_pipeline_schedule *schedule, int rank, int *n_unread);
+
+/* Numbers the micro-batches of a rank's list, for memory of what each one brings: set[m] of micro-batch m is the lowest
+ * number that no earlier one needs any longer. A micro-batch needs it from the first action that names it, or a later
+ * micro-batch, to the last action that names it. set (micros). *n_sets: how many numbers there are. TESS_E_NOMEM. */
+tess_status tess_pipeline_sets(const tess_pipeline_schedule *schedule, int rank, int *set, int *n_sets);
 
 /* ---- Places of stages */
 int tess_pipeline_stage(const tess_pipeline_schedule *schedule, int rank, int chunk);

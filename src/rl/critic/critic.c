@@ -144,9 +144,12 @@ tess_status tess_critic_values(tess_critic *c, const tess_batch *batch, float *v
 {
     tess_engine *e = c->engine;
     const tess_head_task task = {.values = e->meter.logprobs};
-    TESS_TRY_CTX(tess_engine_evaluate(e, e->executor, batch, &task), "critic");
+    tess_batch own = *batch;
+    own.loss = NULL;
+    TESS_TRY_CTX(tess_pieces_take(&e->pieces, 0, &own), "critic");
+    TESS_TRY_CTX(tess_engine_evaluate(e, e->executor, &own, &task), "critic");
     return tess_engine_counts(e)
-               ? tess_fetch(e->compute.stream, value, e->meter.logprobs, (size_t)batch->n_tokens * sizeof(float))
+               ? tess_fetch(e->compute.stream, value, e->meter.logprobs, (size_t)own.n_tokens * sizeof(float))
                : TESS_OK;
 }
 

@@ -34,9 +34,10 @@ tess_status tess_critic_create(tess_engine *policy, const tess_critic_options *o
 /* Collective, as tess_engine_destroy. NULL is fine. */
 void tess_critic_destroy(tess_critic **critic);
 
-/* Computes the values of all rows of the batch, with the bits of training: value (n_tokens) in host memory, on ranks
- * that have the head. The batch may be empty; its loss is not called, and its targets may be NULL. Call it between
- * steps of the critic. Collective, because units may be gathered. */
+/* Computes the values of the batch's rows, with the bits of training: value (tess_context_tokens of n_tokens) in host
+ * memory, on ranks that have the head. If ranks divide tokens, or sums over tokens have leaves, value[i] belongs to row
+ * tess_context_token(i) of the batch. The batch may be empty; its loss is not called, and its targets may be NULL. Call
+ * it between steps of the critic. Collective, because units may be gathered. */
 tess_status tess_critic_values(tess_critic *critic, const tess_batch *batch, float *value);
 
 /* Calls tess_engine_step on the critic. Each batch has a loss with grade_values; report->loss is the value that the

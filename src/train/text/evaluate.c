@@ -6,6 +6,7 @@
 #include "engine/batches.h"
 #include "engine/loss.h"
 #include "nn/bad_tensor.h"
+#include "parallel/tensor/ring_points.h"
 #include "parallel/tensor/tensor_points.h"
 #include "tessera/comm.h"
 #include "train/text/chat_setup.h"
@@ -19,6 +20,7 @@ typedef struct evaluation_run {
     float *room;      /* (4, tokens of all ranks) host memory for log-probabilities and entropies */
     tess_loss_meter meter;
     tess_tensor *ranks; /* exchanges between ranks that divide tokens; NULL: one rank */
+    tess_ring *ring;    /* leaves that travel between them; NULL: none do */
     tess_pieces pieces;
     const tess_evaluation_options *options;
     int64_t position;
@@ -137,11 +139,17 @@ static tess_status open_ranks(evaluation_run *run, tess_executor_options *option
         return TESS_OK;
     TESS_CHECK((n & (n - 1)) == 0, TESS_E_INVALID, "%d ranks: the tokens of a batch are divided among a power of two",
                n);
-    context->by_heads = n <= m->config.n_kv_heads;
+    context->by_heads = o->context_method < 0 ? n <= m->config.n_kv_heads : o->context_method == TESS_CONTEXT_ULYSSES;
+    context->rings = o->context_method == TESS_CONTEXT_RING;
     options->max_tokens = tess_context_tokens(context, options->max_tokens);
     TESS_TRY(tess_tensor_create(m->mem, o->team, m->compute.stream, tess_executor_context_bytes(m->model, options),
                                 &run->ranks));
     context->points = tess_tensor_points(run->ranks);
+    if (context->rings) {
+        TESS_TRY(tess_ring_create(m->mem, o->team, m->compute.stream, tess_executor_ring_bytes(m->model, options),
+                                  &run->ring));
+        context->ring = tess_ring_get_points(run->ring);
+    }
     run->pieces.context = *context;
     run->pieces.max_tokens = options->max_tokens;
     return TESS_OK;
@@ -203,6 +211,7 @@ opened:
     tess_device_free(m->compute.device, run.entropies);
     tess_loss_meter_destroy(&run.meter);
     tess_executor_destroy(&run.executor);
+    tess_ring_destroy(&run.ring);
     tess_tensor_destroy(&run.ranks);
     tess_pieces_free(&run.pieces);
     tess_loader_destroy(&run.loader);

@@ -28,6 +28,9 @@ typedef struct tess_evaluation_options {
     /* Ranks that all evaluate the same file: a power of two of them divide the tokens of each batch, with the same
      * bits. Each has the whole model and calls `per_token`. NULL: one process */
     tess_team *team;
+    /* How they divide attention: a tess_context_method; -1: by heads if there are as many key heads as ranks, else
+     * gather */
+    int context_method;
 } tess_evaluation_options;
 
 /* The loss on a text file, computed as in validation. */

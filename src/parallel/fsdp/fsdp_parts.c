@@ -1,0 +1,63 @@
+/* Parts of a micro-batch: neighbouring data ranks divide its tokens, and the sum of their gradients is that of the
+ * micro-batch. As a rule this sum is the lowest part of the tree of all ranks, and needs no call of its own.
+ *
+ * It must be complete earlier if a gradient is rounded before it travels, or if the gradients of passes are added: one
+ * rank that has the whole micro-batch would do both with the sum. Then the ranks add their parts in float32 first, so
+ * each has the micro-batch's gradient. The first of them sends it. The others send -0, which changes no bit of a sum.
+ */
+#include "parallel/fsdp/fsdp_parts.h"
+
+#include "parallel/fsdp/fsdp_impl.h"
+
+tess_status tess_fsdp_set_parts(tess_fsdp *fsdp, tess_team *team)
+{
+    TESS_CHECK(fsdp->state == TESS_FSDP_BUILDING, TESS_E_INVALID, "fsdp: set_parts after materialize");
+    fsdp->parts_team = team;
+    return TESS_OK;
+}
+
+static bool has_parts(const tess_fsdp *fsdp)
+{
+    return fsdp->parts_team != NULL && (fsdp->step.n_passes > 1 || fsdp->reduce_form->moves != TESS_F32);
+}
+
+tess_status tess_fsdp_parts_sum(tess_unit *unit)
+{
+    tess_fsdp *fsdp = unit->fsdp;
+    tess_team *team = fsdp->parts_team;
+    tess_status status = TESS_OK;
+    if (!has_parts(fsdp))
+        return TESS_OK;
+    tess_team_label(team, unit->label, unit->number);
+    for (int i = 0; i < unit->n_params && status == TESS_OK; i++) {
+        const tess_fsdp_param *p = &unit->params[i];
+        const size_t n = (size_t)(p->rows * p->row);
+        float *gradient = tess_fsdp_gradient(unit, p);
+        if (!p->trainable)
+            continue;
+        status = tess_all_reduce(team, gradient, gradient, n, TESS_F32, TESS_SUM, NULL);
+        fsdp->traffic.reduced_bytes += 2 * sizeof(float) * n;
+    }
+    tess_team_label(team, NULL, -1);
+    return status == TESS_OK ? TESS_OK : tess_fail_context(status, "parts of the gradients of unit '%s'", unit->name);
+}
+
+tess_status tess_fsdp_parts_keep_one(tess_unit *unit)
+{
+    tess_fsdp *fsdp = unit->fsdp;
+    tess_stream *stream = NULL;
+    if (!has_parts(fsdp) || tess_team_rank(fsdp->parts_team) == 0)
+        return TESS_OK;
+    TESS_TRY(tess_fsdp_stream(&fsdp->place, &stream));
+    for (int i = 0; i < unit->n_params; i++) {
+        const tess_fsdp_param *p = &unit->params[i];
+        const int64_t n = p->rows * p->row;
+        if (!p->trainable)
+            continue;
+        float *gradient = tess_fsdp_gradient(unit, p);
+        TESS_TRY(tess_stream_fill(stream, gradient, 0, (size_t)n * sizeof(float)));
+        TESS_TRY(tess_stream_kernels(stream)->scale(
+            stream, &(tess_scale_args){.x = gradient, .factor = -1, .y = gradient, .n = n, .dtype = TESS_F32}));
+    }
+    return TESS_OK;
+}
