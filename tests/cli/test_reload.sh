@@ -14,12 +14,12 @@ sed 's/lr: 3e-3/lr: 1e-3/' config.yaml >other.yaml
 cmp -s config.yaml other.yaml && { fail "the learning rate is in the configuration"; finish; }
 "$tessera" train other.yaml "${plain[@]}" job.dump_folder=joined checkpoint.load_step=5 >log 2>&1 || { cat log; exit 1; }
 
-# begin: a run that waits in step 3 while the file changes; the job is $launcher.
+# begin MS: a run that waits in step 3 while the file changes; the job is $launcher.
 begin() {
     { cat config.yaml; printf 'job:\n  reload: true\n  reload_step: 0\n'; } >run.yaml
     rm -rf out run.log
-    "$tessera" train run.yaml "${plain[@]}" -n 2 fault.spec="rank=all step=3 point=phase:backward kind=sleep ms=4000 life=0" \
-        "$@" >run.log 2>&1 &
+    "$tessera" train run.yaml "${plain[@]}" -n 2 fault.spec="rank=all step=3 point=phase:backward kind=sleep ms=$1 life=0" \
+        >run.log 2>&1 &
     launcher=$!
     await $launcher has_lines out/metrics.jsonl 2 || fail "the run begins: $(tail -n 3 run.log)"
 }
@@ -31,7 +31,7 @@ ends() { # NAME
 }
 says() { grep -qF -- "$2" run.log && pass "$1" || fail "$1: expected \"$2\" in $(grep reload run.log)"; }
 
-begin
+begin 4000
 change 's/lr: 3e-3/lr: 1e-3/' 5
 await $launcher has_text run.log "after step 5" || fail "the change is noted: $(tail -n 3 run.log)"
 ends "a learning rate changes after step 5"
@@ -43,7 +43,7 @@ cmp -s out/model/model.safetensors joined/model/model.safetensors && pass "and s
     fail "and so are the weights"
 
 # After a refusal nothing changes, and the run ends as if nothing had been asked.
-begin
+begin 9000
 change 's/lr: 3e-3/lr: 1e-3/' 2
 await $launcher has_text run.log "has passed" || fail "a step that has passed: $(tail -n 3 run.log)"
 says "a step that has passed is refused" "nothing is changed: job.reload_step: step 2 has passed: the ranks are in step 3"
