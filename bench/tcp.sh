@@ -27,12 +27,12 @@ iperf() {
     jq '[.end.sum_received.bits_per_second, .end.sum_received_bidir_reverse.bits_per_second] | min / 1e9' "$work/iperf.json"
 }
 
-# links OPERATION [--tls]: Gbit/s of payload that crosses in one direction.
+# links ROW [--tls]: Gbit/s of payload that crosses in one direction.
 links() {
     local k pids=() port=$((20000 + RANDOM % 12000))
     for k in 1 0; do
         "$hosts" exec h$((k + 1)) "$tessera" launch --rdzv "$address:$port" --nnodes 2 --node-rank $k -- bench comm \
-            --filter "$1 float32" --min-bytes "$bytes" --max-bytes "$bytes" --threads 1 "${@:2}" \
+            --filter "$1" --min-bytes "$bytes" --max-bytes "$bytes" --threads 1 "${@:2}" \
             --json="$work/report.$k" >"$work/log.$k" 2>&1 &
         pids+=($!)
     done
@@ -44,14 +44,17 @@ names=(iperf3 all_gather reduce_scatter all_gather_tls reduce_scatter_tls)
 measure() {
     case $1 in
     iperf3) iperf ;;
-    *_tls) links "${1%_tls}" --tls ;;
-    *) links "$1" ;;
+    all_gather) links "all_gather float32" ;;
+    reduce_scatter) links "reduce_scatter sum float32" ;;
+    all_gather_tls) links "all_gather float32" --tls ;;
+    reduce_scatter_tls) links "reduce_scatter sum float32" --tls ;;
     esac
 }
 for ((turn = 0; turn < turns; turn++)); do
     for ((i = 0; i < ${#names[@]}; i++)); do
         name=${names[turn % 2 == 0 ? i : ${#names[@]} - 1 - i]}
-        echo "$turn $name $(measure "$name")" | tee -a "$work/figures" >&2
+        figure=$(measure "$name")
+        echo "$turn $name $figure" | tee -a "$work/figures" >&2
     done
 done
 

@@ -68,6 +68,21 @@ typedef struct node_flags {
     int64_t n_nodes, node, n_restarts, n_spares, spare_after_s, wait_s;
 } node_flags;
 
+/* A spare has no part of the checkpoints that a lost host has kept to itself. */
+static tess_status check_spares(int argc, char **argv)
+{
+    tess_config config;
+    if (!tess_supervise_hosts_reads(argc, argv, &config))
+        return TESS_OK;
+    bool host_local = config.checkpoint.enable && config.checkpoint.host_local;
+    tess_config_free(&config);
+    TESS_CHECK(
+        !host_local, TESS_E_INVALID,
+        "--spares: checkpoint.host_local=true: a spare host does not have the lost host's part of a checkpoint: let "
+        "all hosts share job.dump_folder, or leave --spares away");
+    return TESS_OK;
+}
+
 static tess_status run_node(const node_flags *flags, int argc, char **argv, int *code)
 {
     tess_launch_node node = {.n_nodes = (int)flags->n_nodes,
@@ -81,6 +96,8 @@ static tess_status run_node(const node_flags *flags, int argc, char **argv, int 
     TESS_CHECK(node.node < node.n_nodes + node.n_spares, TESS_E_INVALID,
                "--node-rank: %d, but there are %d nodes (--nnodes) and %d spare hosts (--spares): the first node is 0",
                node.node, node.n_nodes, node.n_spares);
+    if (node.n_spares > 0)
+        TESS_TRY(check_spares(argc, argv));
     TESS_TRY(tess_node_parse_master(flags->master, &node));
     TESS_TRY(tess_node_parse_ranks(flags->ranks != NULL ? flags->ranks : "1", &node));
     TESS_TRY(tess_own_command_of(argc, argv, &command));

@@ -109,6 +109,9 @@ kill -TERM "${pids[0]}"
 wait "${pids[0]}"
 [ $? = 130 ] && pass "node 0 heeds a request to stop while it waits" || fail "node 0 heeds a request to stop while it waits"
 
+expect "parts of checkpoints on hosts are refused" 2 "a spare host does not have the lost host's part" \
+    "$tessera" launch --rdzv "localhost:$port" --nnodes 2 --spares 1 --node-rank 0 -- "${train[@]}" checkpoint.host_local=true
+
 # ---- A request to stop in the pause between two starts
 TESSERA_HOST=h1 "$tessera" launch --rdzv "localhost:$port" --nnodes 2 --node-rank 0 --restarts 9 -- run -- false >log.0 2>&1 &
 job=$!

@@ -161,7 +161,7 @@ tess_status tess_node_run(const tess_launch_node *node, char *const *argv, int *
                          : node->node == 0   ? run_first(&r, argv)
                                              : run_guest(&r, argv);
     *code = r.code;
-    if (status == TESS_OK && r.code != 0 && r.code != STOPPED_CODE && node->node > 0)
+    if (status == TESS_OK && r.pids != NULL && r.code != 0 && r.code != STOPPED_CODE && node->node > 0)
         tess_report_line(&node->reporter,
                          "the ranks of node %d ended with code %d: the first node that is in touch says why",
                          node->node, r.code);
