@@ -1,6 +1,7 @@
 #include "comm/tcp/tcp_busy.h"
 
 #include <poll.h>
+#include <stdlib.h>
 
 #include "base/os/os.h"
 #include "base/os/sockets.h"
@@ -30,9 +31,9 @@ static void accept_caller(const tcp_meeting *m, int listen_fd, const char *why, 
     c->greeting.busy = why;
 }
 
-_Noreturn static void serve(const tcp_meeting *m, int listen_fd, const char *why)
+/* callers: (CALLERS) */
+_Noreturn static void serve(const tcp_meeting *m, int listen_fd, const char *why, busy_caller *callers)
 {
-    static busy_caller callers[CALLERS]; /* the process does nothing else */
     struct pollfd ready[CALLERS + 1];
     for (int i = 0; i < CALLERS; i++)
         callers[i].stream.fd = -1;
@@ -62,6 +63,11 @@ tess_status tess_tcp_answer_busy(bool tls, const char *why)
     TESS_TRY(tcp_secret_open(&secret));
     if (tls)
         TESS_TRY(tcp_tls_open(&secret));
-    TESS_TRY(tcp_listen_at_master(&m, &listen_fd));
-    serve(&m, listen_fd, why);
+    busy_caller *callers = calloc(CALLERS, sizeof(*callers)); /* it lives as long as the process */
+    TESS_CHECK(callers != NULL, TESS_E_NOMEM, "no memory to answer callers");
+    tess_status status = tcp_listen_at_master(&m, &listen_fd);
+    if (status == TESS_OK)
+        serve(&m, listen_fd, why, callers);
+    free(callers);
+    return status;
 }
