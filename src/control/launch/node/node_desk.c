@@ -246,7 +246,7 @@ void node_desk_close(node_desk **desk, int code)
         return;
     const tess_host_word end = {.kind = NODE_END, .code = code};
     tess_launch_node silent = *d->node;
-    silent.reporter = (tess_reporter){NULL};
+    silent.reporter = (tess_reporter){.line = NULL};
     d->node = &silent; /* hosts leave now, which is no news */
     say_all(d, &end);
     for (double until_s = tess_os_now_s() + end_s; any_is_here(d) && tess_os_now_s() < until_s;) {
