@@ -18,7 +18,7 @@ cmp -s config.yaml other.yaml && { fail "the learning rate is in the configurati
 begin() {
     { cat config.yaml; printf 'job:\n  reload: true\n  reload_step: 0\n'; } >run.yaml
     rm -rf out run.log
-    "$tessera" train run.yaml "${plain[@]}" -n 2 fault.spec="rank=all step=3 point=phase:backward kind=sleep ms=$1 life=0" \
+    "$tessera" train run.yaml "${plain[@]}" -n 2 fault.spec="rank=all step=3 point=phase:backward kind=sleep ms=$1" \
         >run.log 2>&1 &
     launcher=$!
     await $launcher has_lines out/metrics.jsonl 2 || fail "the run begins: $(tail -n 3 run.log)"

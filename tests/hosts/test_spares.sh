@@ -55,7 +55,7 @@ lose() { kill -KILL "${pids[$1]}"; wait "${pids[$1]}" 2>/dev/null; } # its ranks
 
 # ---- A rank dies, and its host does not: the spare is not needed, and ends with the job
 after=60
-slow=(fault.spec="rank=2 step=6 point=phase:backward kind=sigkill life=0")
+slow=(fault.spec="rank=2 step=6 point=phase:backward kind=sigkill")
 begin 3
 ended "a spare that is not needed" 0 1 2
 said "it says that it waits" log.2 "node 2 on host h3 waits as a spare"
@@ -66,8 +66,8 @@ after=3
 
 # ---- A waiting spare is lost, then a host, then the spare that took its place; the first host is back by then
 spares=2
-slow=(fault.spec="rank=all step=6 point=phase:backward kind=sleep ms=4000 life=0; \
-rank=all step=9 point=phase:backward kind=sleep ms=6000 life=1")
+slow=(fault.spec="rank=all step=6 point=phase:backward kind=sleep ms=4000; \
+rank=all step=9 point=phase:backward kind=sleep ms=6000 life=2")
 begin 4
 await "${pids[0]}" has_text log.0 "node 2 on host h3 waits" || fail "the spare comes: $(tail -n 3 log.0)"
 lose 2
@@ -116,7 +116,7 @@ code=$? ms=$((($(date +%s%N) - begun) / 1000000))
 
 # ---- A silent host: its link is cut, where hosts can be network namespaces; else all its processes stand still
 spares=1 after=2
-slow=(fault.spec="rank=all step=6 point=phase:backward kind=sleep ms=3000 life=0" comm.timeout_s=300)
+slow=(fault.spec="rank=all step=6 point=phase:backward kind=sleep ms=3000" comm.timeout_s=300)
 if [ "$(id -u)" = 0 ] && "$hosts" up 3 >up.log 2>&1; then
     export TESSERA_IFNAME=eth0
     exec=1
