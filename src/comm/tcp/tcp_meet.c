@@ -44,7 +44,8 @@ typedef struct caller {
     tcp_stream stream; /* fd -1: unused */
     double until_s;
     bool greeted, complete;
-    size_t at; /* bytes of the address that have come */
+    bool takes; /* its socket has room for the message of the end */
+    size_t at;  /* bytes of the address that have come, then of that message that were sent */
     tcp_greeting greeting;
     tess_agent_address address;
 } caller;
@@ -186,20 +187,19 @@ static tess_status await_all(host *h)
     return TESS_OK;
 }
 
-/* Sends the caller what it has not had yet of the end's message. Returns whether it is done with. */
-static bool told(caller *c, uint8_t *message, size_t bytes)
+/* Sends the caller what it has not had yet of the end's message, as far as it takes it. Then hangs up. */
+static void tell(caller *c, uint8_t *message, size_t bytes)
 {
     ptrdiff_t n = 1;
-    while (c->stream.fd >= 0 && n > 0 && c->at < bytes) {
+    while (n > 0 && c->at < bytes) {
         n = tcp_stream_send(&c->stream, &(struct iovec){message + c->at, bytes - c->at}, 1);
         c->at += n > 0 ? (size_t)n : 0;
     }
-    if (c->stream.fd < 0 || (n == 0 && c->at < bytes))
-        return c->stream.fd < 0;
+    if (n == 0 && c->at < bytes)
+        return;
     tess_os_end_sending(
         c->stream.fd); /* a caller that has hung up fails at its first message, or its warden names it */
     drop(c);
-    return true;
 }
 
 /* Sends the message to all callers at once, so that a slow one does not delay the others. */
@@ -207,17 +207,19 @@ static void tell_all(host *h, uint8_t *message, size_t bytes, double until_s)
 {
     int n_left;
     do {
-        int n = 0;
         n_left = 0;
         for (int i = 0; i < h->n_callers; i++) {
             caller *c = &h->callers[i];
-            if (told(c, message, bytes))
-                continue;
-            h->polls[n++] = (struct pollfd){.fd = c->stream.fd, .events = POLLOUT};
-            n_left++;
+            if (c->stream.fd >= 0 && c->takes)
+                tell(c, message, bytes);
+            if (c->stream.fd >= 0)
+                h->polls[n_left++] = (struct pollfd){.fd = c->stream.fd, .events = POLLOUT};
         }
         if (n_left > 0)
-            poll(h->polls, (nfds_t)n, tcp_left_ms(until_s, 1000));
+            poll(h->polls, (nfds_t)n_left, tcp_left_ms(until_s, 1000));
+        for (int i = 0, n = 0; i < h->n_callers; i++)
+            if (h->callers[i].stream.fd >= 0)
+                h->callers[i].takes = h->polls[n++].revents != 0;
     } while (n_left > 0 && tess_os_now_s() < until_s);
     for (int i = 0; i < h->n_callers; i++)
         drop(&h->callers[i]);
@@ -235,6 +237,7 @@ static void dismiss(host *h, tess_status status)
     uint8_t *message = malloc(sizeof(end) + all); /* if NULL, callers notice that their connection ends */
     for (int i = 0; i < h->n_callers; i++) {
         h->callers[i].at = 0;
+        h->callers[i].takes = true;
         if (!h->callers[i].greeted || message == NULL)
             drop(&h->callers[i]);
     }
