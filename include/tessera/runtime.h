@@ -127,6 +127,9 @@ TESS_API void tess_runtime_request_stop(tess_runtime *runtime);
 /* Whether the launcher asks the ranks to leave after their next regular checkpoint, so that it can restart the job
  * with another number of ranks. Agree on it in the same way. */
 TESS_API bool tess_runtime_leave_requested(const tess_runtime *runtime);
+/* Whether the launcher asks the ranks to save and leave after this step, so that the next one has another
+ * configuration. Agree on it in the same way. */
+TESS_API bool tess_runtime_stops_after(const tess_runtime *runtime, int64_t step);
 
 /* Lets collectives and messages take memory of `device`, in addition to memory of the host. They run after the work
  * that `stream` already has, and their results are in the device's memory when tess_work_wait returns. Both are

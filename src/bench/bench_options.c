@@ -37,6 +37,7 @@ static const tess_option comm[] = {
     NUMBER("--link", comm.link_gbit,
            "Gbit/s of a host's link, to show the share that is used (jobs over several hosts)"),
     NUMBER("--iperf", comm.iperf_gbit, "Gbit/s that iperf3 moves over it in one direction, to compare with"),
+    SWITCH("--tls", comm.tls, "encrypt what ranks send between hosts, as comm.tls does (jobs without an MPI)"),
     SWITCH("--list", comm.list,
            "print the ways by which operations move bytes, with their scores, and measure nothing"),
     PATH("--tune", comm.tune, "", "measure ways and round sizes over several hosts, and write the tuning table there"),

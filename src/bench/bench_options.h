@@ -46,6 +46,7 @@ typedef struct tess_bench_options {
         double link_gbit, iperf_gbit; /* speed of a host's link: nominal, and measured by iperf3; 0: not given */
         char tune[TESS_TEXT_SIZE];    /* file to which the tuning table is written; "": only measure */
         char device[TESS_TEXT_SIZE];  /* device that holds the buffers; "": the host */
+        bool tls;                     /* hosts without an MPI encrypt what they send */
         bool list;                    /* only print the ways of bytes between ranks */
         char mpi[TESS_TEXT_SIZE];     /* path of mpi_collectives; "": next to this program; "none": no MPI */
     } comm;

@@ -158,7 +158,12 @@ static tess_status open_and_measure(bench_session *s, bool *slower)
 static int run_rank(bench_session *s)
 {
     bool slower = false;
-    tess_status status = tess_runtime_create(NULL, &s->runtime);
+    TESS_AUTO(tess_bench_options_free) tess_bench_options options = {0};
+    tess_status status = set_options(s->set, &options);
+    if (status != TESS_OK)
+        return cli_end(status);
+    status = tess_runtime_create(&(tess_runtime_options){.size = sizeof(tess_runtime_options), .tls = options.comm.tls},
+                                 &s->runtime);
     if (status != TESS_OK)
         return status == TESS_E_PEER_LOST ? TESS_EXIT_FAILED : cli_end(status);
     s->prints = tess_runtime_rank(s->runtime) == 0;

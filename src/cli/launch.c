@@ -65,18 +65,39 @@ static int start(tess_mem *mem, tess_mpirun_job *job, int argc, char **argv, boo
 /* The flags of a job whose hosts meet over TCP. */
 typedef struct node_flags {
     const char *master, *ranks;
-    int64_t n_nodes, node, n_restarts;
+    int64_t n_nodes, node, n_restarts, n_spares, spare_after_s, wait_s;
 } node_flags;
+
+/* A spare has no part of the checkpoints that a lost host has kept to itself. */
+static tess_status check_spares(int argc, char **argv)
+{
+    tess_config config;
+    if (!tess_supervise_hosts_reads(argc, argv, &config))
+        return TESS_OK;
+    bool host_local = config.checkpoint.enable && config.checkpoint.host_local;
+    tess_config_free(&config);
+    TESS_CHECK(
+        !host_local, TESS_E_INVALID,
+        "--spares: checkpoint.host_local=true: a spare host does not have the lost host's part of a checkpoint: let "
+        "all hosts share job.dump_folder, or leave --spares away");
+    return TESS_OK;
+}
 
 static tess_status run_node(const node_flags *flags, int argc, char **argv, int *code)
 {
     tess_launch_node node = {.n_nodes = (int)flags->n_nodes,
                              .node = (int)flags->node,
+                             .n_spares = (int)flags->n_spares,
                              .n_restarts = (int)flags->n_restarts,
+                             .spare_after_s = (double)flags->spare_after_s,
+                             .wait_s = (double)flags->wait_s,
                              .reporter = tess_stderr_lines};
     tess_own_command command;
-    TESS_CHECK(node.node < node.n_nodes, TESS_E_INVALID, "--node-rank: %d, but --nnodes is %d: the first node is 0",
-               node.node, node.n_nodes);
+    TESS_CHECK(node.node < node.n_nodes + node.n_spares, TESS_E_INVALID,
+               "--node-rank: %d, but there are %d nodes (--nnodes) and %d spare hosts (--spares): the first node is 0",
+               node.node, node.n_nodes, node.n_spares);
+    if (node.n_spares > 0)
+        TESS_TRY(check_spares(argc, argv));
     TESS_TRY(tess_node_parse_master(flags->master, &node));
     TESS_TRY(tess_node_parse_ranks(flags->ranks != NULL ? flags->ranks : "1", &node));
     TESS_TRY(tess_own_command_of(argc, argv, &command));
@@ -87,7 +108,8 @@ static int start_node(const node_flags *flags, int argc, char **argv)
 {
     int code = TESS_EXIT_OK;
     if (flags->n_nodes < 2 || flags->node < 0)
-        return cli_misuse(&cli_launch, "--rdzv needs --nnodes N (2 or more) and --node-rank K (0 .. N - 1)");
+        return cli_misuse(&cli_launch,
+                          "--rdzv needs --nnodes N (2 or more) and --node-rank K (0 .. N - 1; spare hosts: N .. )");
     tess_status status = run_node(flags, argc, argv, &code);
     return status == TESS_OK ? code : cli_end(status);
 }
@@ -96,7 +118,7 @@ static int run(tess_mem *mem, int argc, char **argv)
 {
     tess_mpirun_job hosts = {.reporter = tess_stderr_lines, .commands = tess_stderr_plain_lines};
     const char *list = NULL, *file = NULL, *mpi_name = NULL, *dry = NULL;
-    node_flags node = {.node = -1};
+    node_flags node = {.node = -1, .spare_after_s = NODE_SPARE_AFTER_S, .wait_s = NODE_WAIT_S};
     const cli_flag flags[] = {
         {"--hosts", "LIST", "hosts and ranks on each: h1:4,h2:4", .text = &list},
         {"--hostfile", "FILE", "the same, one host a line: h1:4, or h1 slots=4", .text = &file},
@@ -104,11 +126,17 @@ static int run(tess_mem *mem, int argc, char **argv)
         {"--dry-run", NULL, "print the mpirun line and stop", .text = &dry},
         {"--rdzv", "HOST:PORT", "without an MPI: where all hosts meet; node 0's address", .text = &node.master},
         {"--nnodes", "N", "hosts of the job", .integer = &node.n_nodes, .min = 2, .max = NODE_MOST},
-        {"--node-rank", "K", "number of this host, from 0", .integer = &node.node, .min = 0, .max = NODE_MOST - 1},
+        {"--node-rank", "K", "number of this host, from 0", .integer = &node.node, .min = 0, .max = 2 * NODE_MOST - 1},
+        {"--spares", "N", "with --rdzv: hosts in addition to --nnodes, which replace lost ones (0)",
+         .integer = &node.n_spares, .min = 0, .max = NODE_MOST},
+        {"--spare-after", "SECONDS", "with --spares: a silent host loses its place after this time (20)",
+         .integer = &node.spare_after_s, .min = 0, .max = 1 << 20},
+        {"--wait", "SECONDS", "with --spares: longest wait for other hosts (600)", .integer = &node.wait_s, .min = 1,
+         .max = 1 << 20},
         {"-n", "RANKS", "ranks on each host: 4, or 3,1 (1)", .text = &node.ranks},
         {"--restarts", "N", "with --rdzv: failures after which this host's ranks start again (0)",
          .integer = &node.n_restarts, .min = 0, .max = 1 << 20}};
-    int n = cli_parse(argc, argv, &cli_launch, flags, 9);
+    int n = cli_parse(argc, argv, &cli_launch, flags, 12);
     if (list == NULL && file == NULL && node.master == NULL)
         return cli_misuse(&cli_launch, "name the hosts: --hosts h1:4,h2:4 or --hostfile FILE; without an MPI: "
                                        "--rdzv HOST:PORT --nnodes N --node-rank K on each");

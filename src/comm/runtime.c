@@ -169,6 +169,12 @@ bool tess_runtime_leave_requested(const tess_runtime *rt)
     return atomic_load_explicit(&rt->job.header->stop, memory_order_relaxed) == JOB_STOP_AFTER_SAVE;
 }
 
+bool tess_runtime_stops_after(const tess_runtime *rt, int64_t step)
+{
+    const tess_job_header *header = rt->job.header;
+    return atomic_load(&header->stop) == JOB_STOP_AT_STEP && atomic_load(&header->stop_step) == step;
+}
+
 void tess_runtime_request_stop(tess_runtime *rt)
 {
     atomic_store(&rt->job.header->stop, JOB_STOP_NOW);

@@ -96,7 +96,8 @@ tess_batch_source tess_engine_source(const tess_engine *e, void *self,
 
 tess_status tess_engine_step(tess_engine *e, const tess_batch_source *source, tess_engine_report *report)
 {
-    tess_loss_sum own = {.flag = tess_runtime_stop_requested(e->runtime),
+    tess_loss_sum own = {.flag = tess_runtime_stop_requested(e->runtime) ||
+                                 tess_runtime_stops_after(e->runtime, e->step + 1),
                          .news = source->has_news,
                          .leave = tess_runtime_leave_requested(e->runtime)};
     tess_fsdp_traffic traffic = tess_fsdp_get_traffic(e->fsdp);

@@ -321,14 +321,17 @@ static int64_t shared_tokens(const tess_generator *g, text *t)
 static tess_status plan_shared(tess_generator *g, int64_t *n_tokens)
 {
     int64_t left = g->options.pass_tokens;
+    bool held_back = false; /* true: an older text has not started, so no younger one may start before it */
     *n_tokens = 0;
     for (int64_t i = 0; i < g->n_running && *n_tokens == 0; i++) {
         text *t = g->running[i];
         const int64_t n = shared_tokens(g, t);
-        if (n == 0 || (t->table.n_pages == 0 && !may_begin(g, t)))
-            continue;
-        TESS_TRY(take(g, i, n, &left));
-        *n_tokens = t->take;
+        const bool begins = t->table.n_pages == 0 && !is_waiting(t) && t->goal > 0;
+        if (n > 0 && !(begins && (held_back || !may_begin(g, t)))) {
+            TESS_TRY(take(g, i, n, &left));
+            *n_tokens = t->take;
+        }
+        held_back |= begins;
     }
     g->shares_pass = *n_tokens > 0;
     return TESS_OK;

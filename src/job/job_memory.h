@@ -25,7 +25,7 @@
 #include "trace/stream_log.h"
 
 enum {
-    JOB_VERSION = 14,
+    JOB_VERSION = 15,
     JOB_MAX_HOSTS = 128,
     JOB_OMITTED = 8, /* number of recorded steps whose evaluation is left out */
     JOB_FAULTS = 16, /* maximum number of faults in a drill */
@@ -134,8 +134,9 @@ typedef enum tess_agent_state {
 /* The way in which the ranks are asked to stop. */
 typedef enum tess_stop_request {
     JOB_STOP_NO,
-    JOB_STOP_NOW,       /* after the current step, which is then saved */
-    JOB_STOP_AFTER_SAVE /* after the next regular checkpoint */
+    JOB_STOP_NOW,        /* after the current step, which is then saved */
+    JOB_STOP_AFTER_SAVE, /* after the next regular checkpoint */
+    JOB_STOP_AT_STEP     /* after the step `stop_step`, which is then saved */
 } tess_stop_request;
 
 /* How a rank notices a request to stop. */
@@ -181,6 +182,7 @@ typedef struct tess_job_header {
     tess_job_host hosts[JOB_MAX_HOSTS];
     _Atomic int32_t first_lost; /* first rank that was lost; -1: none */
     _Atomic uint32_t stop;      /* tess_stop_request */
+    _Atomic int64_t stop_step;
     /* how often the job was restarted or recovered; survivors of a lost rank sleep on this word */
     _Atomic uint32_t epoch;
     _Atomic uint32_t recovers;    /* 1: the launcher may recover the job */

@@ -271,9 +271,60 @@ static void a_program_stores_copies(void)
     EXPECT_CONTAINS(r.notes, "the copy of step 3 in");
 }
 
+/* A program that logs its first word, and runs the other one. */
+static const char counting[] = "#!/bin/sh\necho \"$1\" >>\"$0.log\"\nexec \"${0%/*}/store.sh\" \"$@\"\n";
+
+static int count_lines(const char *path, const char *line)
+{
+    char text[4096] = "";
+    FILE *file = fopen(path, "r");
+    int n = 0;
+    while (file != NULL && fgets(text, sizeof(text), file) != NULL)
+        n += strcmp(text, line) == 0;
+    if (file != NULL)
+        fclose(file);
+    return n;
+}
+
+static void a_program_does_not_store_the_same_checkpoint_twice(void)
+{
+    rig r;
+    make_rig(&r, "twice");
+    char path[1100], store[1200], log[1200], counts[1100];
+    snprintf(path, sizeof(path), "%s", path_in(test_folder(), "store.sh"));
+    snprintf(counts, sizeof(counts), "%s", path_in(test_folder(), "counts.sh"));
+    snprintf(store, sizeof(store), "%s.store", path);
+    snprintf(log, sizeof(log), "%s.log", counts);
+    put_file(path, program, sizeof(program) - 1);
+    put_file(counts, counting, sizeof(counting) - 1);
+    EXPECT_INT(chmod(path, 0755) | chmod(counts, 0755), 0);
+    EXPECT_OK(tess_os_remove_tree(store));
+    EXPECT_OK(tess_os_make_dirs(store));
+    char *command[] = {counts}, *other[] = {counts, ""};
+    r.places[1] = (tess_ckpt_place){.command = command, .n_words = 1, .wait_s = 60};
+    save(r.folder[0], 1);
+    for (int start = 0; start < 3; start++)
+        EXPECT_OK(tess_ckpt_place_put(&r.places[1], r.folder[0], "copying-1", 1));
+    EXPECT_INT(count_lines(log, "put\n"), 1);
+    EXPECT_INT(count_lines(log, "get\n"), 1);
+    save(r.folder[0], 2); /* a new one is stored */
+    EXPECT_OK(tess_ckpt_place_put(&r.places[1], r.folder[0], "copying-1", 2));
+    EXPECT_INT(count_lines(log, "put\n"), 2);
+    EXPECT_OK(tess_os_remove_tree(path_in(store, "step-00000002"))); /* the program has lost it */
+    EXPECT_OK(tess_ckpt_place_put(&r.places[1], r.folder[0], "copying-1", 2));
+    EXPECT_INT(count_lines(log, "put\n"), 3);
+    r.places[1] = (tess_ckpt_place){.command = other, .n_words = 1, .wait_s = 60, .trusts_command = true};
+    EXPECT_OK(tess_ckpt_place_put(&r.places[1], r.folder[0], "copying-1", 2)); /* it was read back before, now not */
+    EXPECT_INT(count_lines(log, "put\n"), 4);
+}
+
 static const test_case cases[] = {
-    CASE(nothing_is_lost_by_random_faults),          CASE(a_place_that_answers_late_is_waited_for),
-    CASE(a_place_that_never_answers_is_passed_over), CASE(a_copy_is_made_read_back_and_pruned),
-    CASE(a_damaged_checkpoint_is_no_copy),           CASE(a_program_stores_copies),
+    CASE(nothing_is_lost_by_random_faults),
+    CASE(a_place_that_answers_late_is_waited_for),
+    CASE(a_place_that_never_answers_is_passed_over),
+    CASE(a_copy_is_made_read_back_and_pruned),
+    CASE(a_damaged_checkpoint_is_no_copy),
+    CASE(a_program_stores_copies),
+    CASE(a_program_does_not_store_the_same_checkpoint_twice),
 };
 TEST_MAIN(cases)

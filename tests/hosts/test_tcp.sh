@@ -119,6 +119,15 @@ expect "hosts differ in their configuration" 1 "ranks differ in their configurat
     TESSERA_HOST=h1 "$0" launch --rdzv localhost:$1 --nnodes 2 --node-rank 0 -- "${@:2}"; code=$?; wait; exit $code' \
     "$tessera" $((port + 100)) "${train[@]}"
 
+# ---- The first host prepares for longer than others would wait: it verifies checkpoints, and a place answers late
+printf '#!/bin/sh\n[ "$1" != list ] || sleep 7\n' >late.sh
+chmod +x late.sh
+late=(checkpoint.copy_command=./late.sh checkpoint.copy_check=false checkpoint.copy_wait_s=30 comm.timeout_s=4 training.steps=2)
+rm -rf out
+nodes 2 1 "${train[@]}" "${late[@]}" >log.0 2>&1 && pass "a host that prepares is waited for" ||
+    fail "a host that prepares is waited for: $(tail -n 3 log.0 log.1)"
+refused "and the others say why" "to reach rank 0 at localhost:$port: it verifies checkpoints" log.1
+
 # ---- Faults: named within seconds
 long=(training.steps=100000 validation.enable=false checkpoint.interval=100000 comm.timeout_s=12)
 rank_process() { # RANK: the process of the rank itself, below its warden

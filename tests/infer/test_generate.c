@@ -5,6 +5,7 @@
 #include <semaphore.h>
 
 #include "base/core/rng.h"
+#include "infer/generate_impl.h"
 #include "infer/kv_pages.h"
 #include "nn/points_rig.h"
 
@@ -609,6 +610,39 @@ static void what_is_kept_is_not_read_again_and_changes_no_bit(void)
     rig_close(&r);
 }
 
+/* Plans a pass of two ranks that read texts of these lengths together. Returns the tokens of the oldest text in it. */
+static int64_t plan_of_readers(const int64_t *sizes, int n, bool *shares)
+{
+    rig r;
+    prompts p;
+    tess_generator *g = NULL;
+    int64_t n_tokens, first;
+    make_prompts(&p, n, sizes);
+    rig_open(&r, &tiny, TESS_F32, NULL, 1);
+    EXPECT_OK(tess_generator_create(r.stream, r.model, &r.hooks,
+                                    &(tess_generator_options){.dtype = TESS_F32, .max_length = 96, .max_sequences = 3},
+                                    &g));
+    g->options.readers.degree = 2; /* the plan alone reads it here */
+    for (int i = 0; i < n; i++)
+        EXPECT_OK(tess_generate_admit(
+            g, &(tess_request){.ids = p.list[i].ids, .n = sizes[i], .n_prompt = sizes[i], .max_new_tokens = 1}));
+    EXPECT_OK(tess_generate_plan(g, &n_tokens));
+    first = g->running[0]->take;
+    *shares = g->shares_pass;
+    tess_generator_destroy(&g);
+    rig_close(&r);
+    return first;
+}
+
+static void readers_start_no_text_before_an_older_one(void)
+{
+    bool shares;
+    EXPECT_INT(plan_of_readers((const int64_t[]){70, 8}, 2, &shares), 68); /* the last token is for a pass of all */
+    EXPECT(shares);
+    EXPECT_INT(plan_of_readers((const int64_t[]){8, 70}, 2, &shares), 8);
+    EXPECT(!shares);
+}
+
 static void sleep_gives_all_of_the_cache_back(void)
 {
     rig r;
@@ -927,6 +961,7 @@ static const test_case cases[] = {
     CASE(generation_ends_where_it_should),
     CASE(a_text_goes_on_where_it_ended),
     CASE(what_is_kept_is_not_read_again_and_changes_no_bit),
+    CASE(readers_start_no_text_before_an_older_one),
     CASE(sleep_gives_all_of_the_cache_back),
     CASE(bad_requests_are_refused),
 };

@@ -76,6 +76,9 @@ typedef enum tess_variable_setter {
       "descriptor of the socket to the rank's warden (its parent process)", "set by the warden", "int 0..") \
     X(TESS_VAR_LAUNCH_REPORTS, "TESSERA_LAUNCH_REPORTS", TESSERA, \
       "1: wardens report failures to the `tessera launch` that supervises the job", "set by `tessera launch`", "") \
+    X(TESS_VAR_START_ID, "TESSERA_START_ID", TESSERA, \
+      "number of this start of all ranks; ranks of another start are refused", \
+      "set by `tessera launch --spares`", "") \
     X(TESS_VAR_LIVES_BEFORE, "TESSERA_LIVES_BEFORE", TESSERA, "times that the job has started before", \
       "set by `tessera launch`", "int 0..") \
     X(TESS_VAR_OMITTED, "TESSERA_OMITTED", TESSERA, "steps whose evaluation is left out", \

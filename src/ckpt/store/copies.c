@@ -106,6 +106,20 @@ static tess_status put(const tess_ckpt_place *place, const char *from, const cha
     return place->folder != NULL ? run(put_folder, &task, NULL, 0) : copy_command_put(place, from, back, step);
 }
 
+/* Whether the program already has the checkpoint in `folder`: it got this one last, and still lists it. */
+static bool has_stored(const tess_ckpt_place *place, const char *dir, const char *scratch, const char *folder,
+                       int64_t step)
+{
+    tess_ckpt_place_steps steps = {0};
+    bool has = false;
+    if (place->folder == NULL && copy_record_has(place, dir, scratch, folder, step) &&
+        copy_command_list(place, &steps) == TESS_OK)
+        for (int i = 0; i < steps.n && !has; i++)
+            has = steps.step[i] == step;
+    tess_error_clear();
+    return has;
+}
+
 tess_status tess_ckpt_place_put(const tess_ckpt_place *place, const char *dir, const char *scratch, int64_t step)
 {
     char path[TESS_CKPT_PATH], links[TESS_CKPT_PATH], back[TESS_CKPT_PATH], found[TESS_CKPT_PATH], name[COPY_NAME];
@@ -115,9 +129,14 @@ tess_status tess_ckpt_place_put(const tess_ckpt_place *place, const char *dir, c
     TESS_TRY(tess_os_join(back, sizeof(back), path, "read-back"));
     TESS_TRY(tess_os_remove_tree(path));
     TESS_TRY(tess_ckpt_find(NULL, dir, step, found));
+    if (has_stored(place, dir, scratch, found, step))
+        return TESS_OK;
     bool linked = copy_link_files(found, links) == TESS_OK; /* not every file system has hard links */
     tess_error_clear();
-    tess_status status = put(place, linked ? links : found, back, step);
+    const char *from = linked ? links : found;
+    tess_status status = put(place, from, back, step);
+    if (status == TESS_OK && place->folder == NULL)
+        copy_record_write(place, dir, scratch, from, step);
     if (status != TESS_OK)
         tess_fail_context(status, "copy of step %lld to %s", (long long)step, tess_ckpt_place_name(place));
     if (status == TESS_OK)

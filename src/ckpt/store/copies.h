@@ -42,8 +42,9 @@ const char *tess_ckpt_place_name(const tess_ckpt_place *place);
 tess_status tess_ckpt_place_list(const tess_ckpt_place *place, tess_ckpt_place_steps *steps);
 
 /* Stores a copy of the complete checkpoint of `step` in `dir`, and reads it back. Does nothing if the same checkpoint
- * is there and good. `dir` may prune the checkpoint meanwhile: hard links in `dir`/`scratch` keep its files. `scratch`
- * is a name; the folder is removed at the end. */
+ * is there and good. For a program it is, if it was the last that the program stored and is still listed: a file
+ * `dir`/`scratch`.stored remembers that. `dir` may prune the checkpoint meanwhile: hard links in `dir`/`scratch` keep
+ * its files. `scratch` is a name; the folder is removed at the end. */
 tess_status tess_ckpt_place_put(const tess_ckpt_place *place, const char *dir, const char *scratch, int64_t step);
 
 /* Brings the copy of `step` into `dir`, if every byte of it is good, and replaces a checkpoint of that step there.

@@ -22,6 +22,13 @@ tess_status copy_files(const tess_io *io, const char *from, const char *to, copy
 /* Makes `to`, with hard links of the files in `from`. TESS_E_UNSUPPORTED: the file system has no hard links. */
 tess_status copy_link_files(const char *from, const char *to);
 
+/* ---- copy_record.c ---- */
+/* Whether the program of the place has stored this checkpoint, which is in `folder`, as the last one from `dir`. */
+bool copy_record_has(const tess_ckpt_place *place, const char *dir, const char *scratch, const char *folder,
+                     int64_t step);
+void copy_record_write(const tess_ckpt_place *place, const char *dir, const char *scratch, const char *folder,
+                       int64_t step);
+
 /* ---- copy_command.c: places with a program ---- */
 tess_status copy_command_list(const tess_ckpt_place *place, tess_ckpt_place_steps *steps);
 /* `scratch`: a folder for the copy that is read back; removed at the end. */

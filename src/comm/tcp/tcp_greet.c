@@ -59,6 +59,8 @@ static void answer(tcp_greeting *g)
         refuse(g, TCP_REFUSED_FOR_GOOD, "it does not know the job's secret");
     else if (wrong != NULL)
         refuse(g, TCP_REFUSED_HERE, wrong);
+    else if (g->busy != NULL)
+        refuse(g, TCP_REFUSED_LATER, g->busy);
     else if (!tcp_secret_prove(g->secret, called, &g->hello, g->nonce, g->reply.value))
         refuse(g, TCP_REFUSED_FOR_GOOD, "libcrypto computes no proof here");
 }
@@ -90,7 +92,7 @@ static int heard_refusal(tcp_greeting *g)
 {
     char *text = g->reply.text;
     text[sizeof(g->reply.text) - 1] = '\0';
-    if (g->reply.refused != TCP_REFUSED_FOR_GOOD && g->reply.refused != TCP_REFUSED_HERE)
+    if (g->reply.refused < TCP_REFUSED_FOR_GOOD || g->reply.refused > TCP_REFUSED_LATER)
         return fail(g, "it does not speak Tessera's language");
     for (; *text != '\0'; text++)
         *text = *text >= ' ' && *text <= '~' ? *text : '?';

@@ -12,7 +12,7 @@ const char *tcp_hello_check(tcp_hello *hello)
         return "it does not speak Tessera's language";
     if (hello->version != TCP_VERSION)
         return "it speaks another version of Tessera's language";
-    if (hello->purpose != TCP_TO_MEET && hello->purpose != TCP_TO_SEND)
+    if (hello->purpose < TCP_TO_MEET || hello->purpose > TCP_TO_HOSTS)
         return "it does not say what it wants";
     if (hello->world < 1 || hello->rank < 0 || hello->rank >= hello->world)
         return "its rank is not in its job";
@@ -21,13 +21,22 @@ const char *tcp_hello_check(tcp_hello *hello)
 
 const char *tcp_hello_compare(const tcp_hello *hello, const tcp_hello *called)
 {
+    static const char *const here[] = {[TCP_TO_MEET] = "here ranks meet",
+                                       [TCP_TO_SEND] = "ranks do not meet here",
+                                       [TCP_TO_HOSTS] = "here hosts meet: give --spares on all hosts, or on none"};
     if (hello->purpose != called->purpose)
-        return called->purpose == TCP_TO_MEET ? "here ranks meet" : "ranks do not meet here";
+        return here[called->purpose];
     if (hello->to != called->rank)
         return "another rank listens here";
     if (hello->purpose == TCP_TO_SEND &&
         (hello->world != called->world || memcmp(hello->job, called->job, sizeof(hello->job)) != 0))
         return "another job listens here";
+    if (hello->purpose == TCP_TO_MEET && memcmp(hello->job, called->job, sizeof(hello->job)) != 0)
+        return "ranks of another start of the job meet here";
+    if (hello->purpose == TCP_TO_HOSTS && (hello->world != called->world || hello->n_nodes != called->n_nodes))
+        return "--nnodes or --spares are not those of node 0";
+    if (hello->purpose == TCP_TO_HOSTS && strcmp(hello->release, called->release) != 0)
+        return "its release of Tessera is not that of node 0";
     return NULL;
 }
 

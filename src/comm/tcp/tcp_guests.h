@@ -8,7 +8,8 @@
 
 enum { TCP_VERSION = 1, TCP_NONCE_BYTES = 32, TCP_JOB_BYTES = 16, TCP_TEXT_BYTES = 220 };
 
-typedef enum tcp_purpose { TCP_TO_MEET = 1, TCP_TO_SEND } tcp_purpose;
+/* TO_HOSTS: launchers of hosts talk to that of host 0; `rank` and `world` count hosts then (tcp_hosts.h). */
+typedef enum tcp_purpose { TCP_TO_MEET = 1, TCP_TO_SEND, TCP_TO_HOSTS } tcp_purpose;
 
 /* The first words of the caller of a connection. Hosts exchange these bytes. */
 typedef struct tcp_hello {
@@ -20,7 +21,7 @@ typedef struct tcp_hello {
     int32_t pid;
     char release[24];
     char host[64];
-    uint8_t job[TCP_JOB_BYTES]; /* TCP_TO_SEND: the number from the meeting */
+    uint8_t job[TCP_JOB_BYTES]; /* TO_SEND: the number from the meeting; TO_MEET: that of this start, or zeros */
     uint8_t nonce[TCP_NONCE_BYTES];
 } tcp_hello;
 

@@ -8,6 +8,8 @@
  *   tcp_greet.c    the first words on every connection: both sides prove that they know the secret
  *   tcp_guests.c   who has come to the meeting, and who is missing
  *   tcp_meet.c     the meeting: rank 0 collects the addresses of all ranks, and hands them out
+ *   tcp_busy.c     answers callers while rank 0 prepares
+ *   tcp_hosts.c    lines from the launchers of all hosts to that of host 0
  *   tcp_link.c     a connection from a sender to a receiver, in frames
  *   tcp_message.c  sends, receives, and how they find each other
  *
@@ -21,6 +23,7 @@
 
 #include "comm/tcp/tcp_guests.h"
 #include "comm/wire/wire.h"
+#include "job/environment.h"
 #include "job/warden_call.h"
 
 enum { TCP_EAGER_BYTES = 64 << 10, TCP_CHUNK_BYTES = 512 << 10, TCP_IN_BYTES = 64 << 10 };
@@ -84,10 +87,15 @@ void tcp_stream_end(tcp_stream *s);
 ptrdiff_t tcp_stream_send(tcp_stream *s, struct iovec *parts, int n_parts);
 ptrdiff_t tcp_stream_receive(tcp_stream *s, struct iovec *parts, int n_parts);
 bool tcp_stream_has_more(const tcp_stream *s);
+/* Sends or receives a whole part. Returns false if the connection broke, or at until_s. */
+bool tcp_stream_move(tcp_stream *s, void *data, size_t bytes, bool sends, double until_s);
+/* Milliseconds until until_s, from 0 to `most`. */
+int tcp_left_ms(double until_s, int most);
 
 /* ---- tcp_greet.c ---- */
-/* FOR_GOOD: the caller need not call again. HERE: its rank may listen at another address. */
-typedef enum tcp_refusal { TCP_NOT_REFUSED, TCP_REFUSED_FOR_GOOD, TCP_REFUSED_HERE } tcp_refusal;
+/* FOR_GOOD: the caller need not call again. HERE: its rank may listen at another address. LATER: it is to call again,
+ * for as long as it takes. */
+typedef enum tcp_refusal { TCP_NOT_REFUSED, TCP_REFUSED_FOR_GOOD, TCP_REFUSED_HERE, TCP_REFUSED_LATER } tcp_refusal;
 
 /* The words of the called side: first its nonce, then its proof. */
 typedef struct tcp_reply {
@@ -101,6 +109,7 @@ typedef struct tcp_greeting {
     const tcp_secret *secret;
     const tcp_hello *self; /* this process: borrowed */
     tcp_stream *stream;    /* borrowed */
+    const char *busy;      /* the called side refuses with these words, until later; NULL: it does not */
     bool calls, refused;
     int step;
     size_t at;
@@ -132,6 +141,18 @@ typedef struct tcp_meeting {
  * processes have one rank, or differ in the size of the job or in their version; another process owns the port; or
  * this process does not know the secret. */
 tess_status tcp_meet(tcp_meeting *meeting, const tess_agent_address *mine);
+
+/* Listens at the job's address if that belongs to this machine and other hosts know it; else, as behind a NAT, on all
+ * addresses. TESS_E_INVALID: another program has the port. */
+tess_status tcp_listen_at_master(const tcp_meeting *meeting, int *fd);
+/* Connects to one of the master's addresses, and greets. Returns whether the connection is there. *why: the reason of a
+ * failure after which the call is repeated; greeting->refused: it is not to be repeated. */
+bool tcp_reach(const tcp_meeting *meeting, const char *address, double until_s, tcp_stream *stream,
+               tcp_greeting *greeting, char *why, size_t size);
+/* Fills what all hellos of this process have in common. */
+void tcp_hello_fill(tcp_hello *hello);
+/* The hello of the rank that this environment describes. */
+void tcp_hello_of(const tess_environment *e, tcp_hello *hello);
 
 /* ---- tcp_link.c ---- */
 typedef enum tcp_frame_kind { TCP_EAGER = 1, TCP_OFFER, TCP_GRANT, TCP_DATA } tcp_frame_kind;
@@ -194,8 +215,8 @@ typedef struct tcp_link {
         tcp_early *early;
         bool active;
     } in;
-    size_t in_at, n_in;
-    uint8_t in_bytes[TCP_IN_BYTES];
+    uint8_t rest[sizeof(tcp_frame)]; /* (n_rest) the start of a head whose end has not come */
+    size_t n_rest;
 } tcp_link;
 
 /* Whatever this process and one other rank have for each other. */
@@ -218,6 +239,7 @@ typedef struct tcp_state {
     int n_callers;
     double next_step_s;
     uint64_t n_groups;
+    uint8_t in_bytes[TCP_IN_BYTES]; /* bytes that one link has received; empty between two receives */
 } tcp_state;
 
 extern tcp_state tcp;

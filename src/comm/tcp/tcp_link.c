@@ -412,47 +412,49 @@ static void data_came(tcp_link *link, size_t n)
     }
 }
 
-/* Takes what is in the buffer: data, and heads of frames. Returns false if it is no frame. */
-static bool take_buffer(tcp_link *link)
+/* Takes what has come: data, and heads of frames. The start of a head stays with the link. Returns false if it is no
+ * frame. */
+static bool take(tcp_link *link, const uint8_t *bytes, size_t n)
 {
-    for (;;) {
-        size_t there = link->n_in - link->in_at;
+    while (link->state == TCP_UP) { /* it ends if an answer cannot be sent */
+        size_t used;
         if (link->in.active) {
-            size_t n = there < link->in.bytes ? there : link->in.bytes;
-            if (link->in.to != NULL && n > 0)
-                memcpy(link->in.to, link->in_bytes + link->in_at, n);
-            link->in_at += n;
-            data_came(link, n);
+            used = n < link->in.bytes ? n : link->in.bytes;
+            if (link->in.to != NULL && used > 0)
+                memcpy(link->in.to, bytes, used);
+            data_came(link, used);
             if (link->in.active)
                 return true;
-            continue;
+        } else {
+            tcp_frame head;
+            used = sizeof(head);
+            if (n < used) {
+                memcpy(link->rest, bytes, n);
+                link->n_rest = n;
+                return true;
+            }
+            memcpy(&head, bytes, sizeof(head));
+            link->used = true;
+            if (!frame_came(link, &head))
+                return false;
         }
-        tcp_frame head;
-        if (there < sizeof(head))
-            return true;
-        memcpy(&head, link->in_bytes + link->in_at, sizeof(head));
-        link->in_at += sizeof(head);
-        link->used = true;
-        if (!frame_came(link, &head))
-            return false;
-        if (link->state != TCP_UP)
-            return true; /* an answer could not be sent */
+        bytes += used;
+        n -= used;
     }
+    return true;
 }
 
-/* Receives once: the rest of the current data to its place, and what follows to the buffer. Returns 0: nothing was
- * there; 1: something came; -1: the link is broken. */
+/* Receives once: the rest of the current data to its place, and what follows to the buffer of this process. Returns 0:
+ * nothing was there; 1: something came; -1: the link is broken. */
 static int receive_once(tcp_link *link, size_t *n)
 {
     struct iovec parts[2];
     int n_parts = 0;
-    size_t direct = link->in.active && link->in.to != NULL ? link->in.bytes : 0;
-    memmove(link->in_bytes, link->in_bytes + link->in_at, link->n_in - link->in_at);
-    link->n_in -= link->in_at;
-    link->in_at = 0;
+    const size_t before = link->n_rest, direct = link->in.active && link->in.to != NULL ? link->in.bytes : 0;
+    memcpy(tcp.in_bytes, link->rest, before);
     if (direct > 0)
         parts[n_parts++] = (struct iovec){link->in.to, direct};
-    parts[n_parts++] = (struct iovec){link->in_bytes + link->n_in, sizeof(link->in_bytes) - link->n_in};
+    parts[n_parts++] = (struct iovec){tcp.in_bytes + before, sizeof(tcp.in_bytes) - before};
     const ptrdiff_t got = tcp_stream_receive(&link->stream, parts, n_parts);
     if (got == 0)
         return 0;
@@ -462,10 +464,10 @@ static int receive_once(tcp_link *link, size_t *n)
     }
     *n = (size_t)got;
     size_t to_place = *n < direct ? *n : direct;
-    link->n_in += *n - to_place;
+    link->n_rest = 0;
     if (to_place > 0)
         data_came(link, to_place);
-    if (take_buffer(link))
+    if (take(link, tcp.in_bytes, before + *n - to_place))
         return link->state == TCP_UP ? 1 : -1;
     end_link(link, "it sent what is no message");
     return -1;

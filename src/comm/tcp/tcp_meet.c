@@ -39,34 +39,13 @@ __attribute__((format(printf, 2, 3))) static void say(const tcp_meeting *m, cons
         m->say(m->self, line);
 }
 
-static int left_ms(double until_s, int most)
-{
-    double left = (until_s - tess_os_now_s()) * 1e3;
-    return left <= 0 ? 0 : left < most ? (int)left + 1 : most;
-}
-
-/* Sends or receives a whole part. Returns false if the connection broke or time was up. */
-static bool move(tcp_stream *stream, void *data, size_t bytes, bool sends, double until_s)
-{
-    for (size_t at = 0; at < bytes;) {
-        struct pollfd ready = {.fd = stream->fd, .events = sends ? POLLOUT : POLLIN};
-        struct iovec part = {(uint8_t *)data + at, bytes - at};
-        ptrdiff_t n = sends ? tcp_stream_send(stream, &part, 1) : tcp_stream_receive(stream, &part, 1);
-        if (n < 0 || (n == 0 && tess_os_now_s() >= until_s))
-            return false;
-        at += (size_t)n;
-        if (n == 0)
-            poll(&ready, 1, left_ms(until_s, 1000));
-    }
-    return true;
-}
-
 /* ---- Rank 0 ---- */
 typedef struct caller {
     tcp_stream stream; /* fd -1: unused */
     double until_s;
     bool greeted, complete;
-    size_t at; /* bytes of the address that have come */
+    bool takes; /* its socket has room for the message of the end */
+    size_t at;  /* bytes of the address that have come, then of that message that were sent */
     tcp_greeting greeting;
     tess_agent_address address;
 } caller;
@@ -86,9 +65,7 @@ static bool is_for_all(const char *name, const char *address, int n)
     return strcmp(name, "localhost") == 0 || (n == 1 && (!is_loopback || strcmp(name, address) == 0));
 }
 
-/* Listens at the job's address if that belongs to this machine and other hosts know it; else, as behind a NAT, on all
- * addresses. */
-static tess_status listen_for_ranks(const tcp_meeting *m, int *fd)
+tess_status tcp_listen_at_master(const tcp_meeting *m, int *fd)
 {
     char addresses[ADDRESSES][OS_ADDRESS_BYTES];
     int n;
@@ -201,7 +178,7 @@ static tess_status await_all(host *h)
                 tcp_guests_missing(&h->guests, missing, sizeof(missing)));
             next_s = now_s + report_s;
         }
-        poll(h->polls, (nfds_t)watch(h), left_ms(next_s < until_s ? next_s : until_s, 500));
+        poll(h->polls, (nfds_t)watch(h), tcp_left_ms(next_s < until_s ? next_s : until_s, 500));
         accept_callers(h);
         for (int i = 0; i < h->n_callers; i++)
             if (h->callers[i].stream.fd >= 0)
@@ -210,25 +187,67 @@ static tess_status await_all(host *h)
     return TESS_OK;
 }
 
+/* Sends the caller what it has not had yet of the end's message, as far as it takes it. Then hangs up. */
+static void tell(caller *c, uint8_t *message, size_t bytes)
+{
+    ptrdiff_t n = 1;
+    while (n > 0 && c->at < bytes) {
+        n = tcp_stream_send(&c->stream, &(struct iovec){message + c->at, bytes - c->at}, 1);
+        c->at += n > 0 ? (size_t)n : 0;
+    }
+    if (n == 0 && c->at < bytes)
+        return;
+    tess_os_end_sending(
+        c->stream.fd); /* a caller that has hung up fails at its first message, or its warden names it */
+    drop(c);
+}
+
+/* Sends the message to all callers at once, so that a slow one does not delay the others. */
+static void tell_all(host *h, uint8_t *message, size_t bytes, double until_s)
+{
+    int n_left;
+    do {
+        n_left = 0;
+        for (int i = 0; i < h->n_callers; i++) {
+            caller *c = &h->callers[i];
+            if (c->stream.fd >= 0 && c->takes)
+                tell(c, message, bytes);
+            if (c->stream.fd >= 0)
+                h->polls[n_left++] = (struct pollfd){.fd = c->stream.fd, .events = POLLOUT};
+        }
+        if (n_left > 0)
+            poll(h->polls, (nfds_t)n_left, tcp_left_ms(until_s, 1000));
+        for (int i = 0, n = 0; i < h->n_callers; i++)
+            if (h->callers[i].stream.fd >= 0)
+                h->callers[i].takes = h->polls[n++].revents != 0;
+    } while (n_left > 0 && tess_os_now_s() < until_s);
+    for (int i = 0; i < h->n_callers; i++)
+        drop(&h->callers[i]);
+}
+
 /* Tells all ranks that have come how the meeting ended. */
 static void dismiss(host *h, tess_status status)
 {
     const tcp_meeting *m = h->m;
+    const size_t all = sizeof(*m->addresses) * (size_t)m->hello.world;
     verdict end = {.status = status, .world = m->hello.world};
-    double until_s = tess_os_now_s() + (status == TESS_OK ? m->timeout_s : 1);
     memcpy(end.job, m->job, sizeof(end.job));
     if (status != TESS_OK)
         snprintf(end.text, sizeof(end.text), "%s", tess_error_message());
+    uint8_t *message = malloc(sizeof(end) + all); /* if NULL, callers notice that their connection ends */
     for (int i = 0; i < h->n_callers; i++) {
-        caller *c = &h->callers[i];
-        if (c->stream.fd < 0)
-            continue;
-        /* a caller that has hung up fails at its first message, or is named by its warden */
-        if (c->greeted && move(&c->stream, &end, sizeof(end), true, until_s) && status == TESS_OK)
-            move(&c->stream, m->addresses, sizeof(*m->addresses) * (size_t)m->hello.world, true, until_s);
-        tess_os_end_sending(c->stream.fd);
-        drop(c);
+        h->callers[i].at = 0;
+        h->callers[i].takes = true;
+        if (!h->callers[i].greeted || message == NULL)
+            drop(&h->callers[i]);
     }
+    if (message == NULL)
+        return;
+    memcpy(message, &end, sizeof(end));
+    memcpy(message + sizeof(end), m->addresses, all);
+    tell_all(h, message, sizeof(end) + (status == TESS_OK ? all : 0),
+             tess_os_now_s() + (status == TESS_OK ? m->timeout_s : 1));
+    free(message);
 }
 
 static tess_status receive_ranks(tcp_meeting *m)
@@ -243,7 +262,7 @@ static tess_status receive_ranks(tcp_meeting *m)
     for (int i = 0; h.callers != NULL && i < h.n_callers; i++)
         h.callers[i].stream.fd = -1;
     if (status == TESS_OK)
-        status = listen_for_ranks(m, &h.listen_fd);
+        status = tcp_listen_at_master(m, &h.listen_fd);
     if (status == TESS_OK) {
         status = await_all(&h);
         dismiss(&h, status);
@@ -256,17 +275,15 @@ static tess_status receive_ranks(tcp_meeting *m)
 }
 
 /* ---- The others ---- */
-/* Connects and greets. Returns whether the connection is there. *why: the reason of a failure after which the call is
- * repeated. */
-static bool reach(const tcp_meeting *m, const char *address, double until_s, tcp_stream *stream, tcp_greeting *greeting,
-                  char *why, size_t size)
+bool tcp_reach(const tcp_meeting *m, const char *address, double until_s, tcp_stream *stream, tcp_greeting *greeting,
+               char *why, size_t size)
 {
     int fd = tess_os_connect(address, (uint16_t)m->port), greeted = 0;
     struct pollfd ready = {.fd = fd, .events = POLLOUT};
     double now_s = tess_os_now_s(), connected_s = now_s + connect_s < until_s ? now_s + connect_s : until_s;
-    int reason = fd < 0                                                ? errno
-                 : poll(&ready, 1, left_ms(connected_s, INT_MAX)) <= 0 ? ETIMEDOUT
-                                                                       : tess_os_connected(fd);
+    int reason = fd < 0                                                    ? errno
+                 : poll(&ready, 1, tcp_left_ms(connected_s, INT_MAX)) <= 0 ? ETIMEDOUT
+                                                                           : tess_os_connected(fd);
     if (reason != 0)
         tess_os_close(&fd);
     else if (!tcp_stream_begin(stream, m->secret, fd, true))
@@ -277,7 +294,7 @@ static bool reach(const tcp_meeting *m, const char *address, double until_s, tcp
         tcp_greet_begin(greeting, m->secret, stream, &m->hello, 0);
         ready.events = POLLIN;
         while ((greeted = tcp_greet(greeting)) == 0 && tess_os_now_s() < greeted_s)
-            poll(&ready, 1, left_ms(greeted_s, 500));
+            poll(&ready, 1, tcp_left_ms(greeted_s, 500));
         snprintf(why, size, "%s", greeted < 0 ? greeting->reason : "it does not answer");
     }
     return greeted > 0;
@@ -287,13 +304,13 @@ static bool reach(const tcp_meeting *m, const char *address, double until_s, tcp
 static tess_status hear_verdict(tcp_meeting *m, tcp_stream *stream, double until_s)
 {
     verdict end;
-    TESS_CHECK(move(stream, &end, sizeof(end), false, until_s), TESS_E_PEER_LOST,
+    TESS_CHECK(tcp_stream_move(stream, &end, sizeof(end), false, until_s), TESS_E_PEER_LOST,
                "rank 0 at %s:%d has ended before all ranks came: see its output", m->master, m->port);
     end.text[sizeof(end.text) - 1] = '\0';
     if (end.status != TESS_OK)
         return TESS_FAIL(end.status < 0 ? (tess_status)end.status : TESS_E_IO, "%s", end.text);
     TESS_CHECK(end.world == m->hello.world &&
-                   move(stream, m->addresses, sizeof(*m->addresses) * (size_t)end.world, false, until_s),
+                   tcp_stream_move(stream, m->addresses, sizeof(*m->addresses) * (size_t)end.world, false, until_s),
                TESS_E_PEER_LOST, "rank 0 at %s:%d has ended before it sent the addresses of all ranks", m->master,
                m->port);
     memcpy(m->job, end.job, sizeof(m->job));
@@ -303,17 +320,18 @@ static tess_status hear_verdict(tcp_meeting *m, tcp_stream *stream, double until
     return TESS_OK;
 }
 
-/* Tries once. `why` is empty if the meeting is over. */
-static tess_status call(tcp_meeting *m, const tess_agent_address *mine, const char *address, double until_s, char *why,
-                        size_t size)
+/* Tries once. `why` is empty if the meeting is over. *busy: rank 0 prepares, and wants to be called again. */
+static tess_status call(tcp_meeting *m, const tess_agent_address *mine, const char *address, double until_s, bool *busy,
+                        char *why, size_t size)
 {
     tcp_greeting greeting = {0};
     tess_agent_address copy = *mine;
     TESS_AUTO(tcp_stream_end) tcp_stream stream = {.fd = -1};
-    const bool reached = reach(m, address, until_s, &stream, &greeting, why, size);
+    const bool reached = tcp_reach(m, address, until_s, &stream, &greeting, why, size);
     TESS_CHECK(!greeting.refused, TESS_E_INVALID, "rank 0 at %s:%d refuses this process: %s", m->master, m->port,
                greeting.reason);
-    if (!reached || !move(&stream, &copy, sizeof(copy), true, until_s))
+    *busy = !reached && greeting.reply.refused == TCP_REFUSED_LATER;
+    if (!reached || !tcp_stream_move(&stream, &copy, sizeof(copy), true, until_s))
         return TESS_OK;
     why[0] = '\0';
     return hear_verdict(m, &stream, until_s + m->timeout_s + report_s);
@@ -324,15 +342,17 @@ static tess_status call_first(tcp_meeting *m, const tess_agent_address *mine, bo
     char addresses[ADDRESSES][OS_ADDRESS_BYTES];
     double begin_s = tess_os_now_s(), until_s = begin_s + m->timeout_s, next_s = begin_s + report_s;
     char why[TCP_TEXT_BYTES];
+    bool busy = false;
     for (int i = 0, n = 0;; i++) {
         if (n == 0 && (tess_os_resolve(m->master, addresses, ADDRESSES, &n) != TESS_OK || n == 0)) {
             snprintf(why, sizeof(why), "%s", tess_error_message()); /* its name may become known when it starts */
             tess_error_clear();
             n = 0;
         } else {
-            TESS_TRY(call(m, mine, addresses[i % n], until_s, why, sizeof(why)));
+            TESS_TRY(call(m, mine, addresses[i % n], until_s, &busy, why, sizeof(why)));
             if (why[0] == '\0')
                 return TESS_OK;
+            until_s = busy ? tess_os_now_s() + m->timeout_s : until_s;
         }
         double now_s = tess_os_now_s();
         TESS_CHECK(now_s < until_s, TESS_E_TIMEOUT,
@@ -343,7 +363,7 @@ static tess_status call_first(tcp_meeting *m, const tess_agent_address *mine, bo
                 now_s - begin_s, m->master, m->port, why);
             next_s = now_s + report_s;
         }
-        poll(NULL, 0, left_ms(tess_os_now_s() + pause_s, 1000));
+        poll(NULL, 0, tcp_left_ms(tess_os_now_s() + pause_s, 1000));
     }
 }
 

@@ -1,5 +1,6 @@
-/* The bytes of a connection: plain, or by TLS. Never waits. */
+/* The bytes of a connection: plain, or by TLS. Only tcp_stream_move waits. */
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -65,4 +66,25 @@ ptrdiff_t tcp_stream_receive(tcp_stream *s, struct iovec *parts, int n_parts)
 bool tcp_stream_has_more(const tcp_stream *s)
 {
     return s->session != NULL && tcp_session_has_more(s->session);
+}
+
+bool tcp_stream_move(tcp_stream *s, void *data, size_t bytes, bool sends, double until_s)
+{
+    for (size_t at = 0; at < bytes;) {
+        struct pollfd ready = {.fd = s->fd, .events = sends ? POLLOUT : POLLIN};
+        struct iovec part = {(uint8_t *)data + at, bytes - at};
+        ptrdiff_t n = sends ? tcp_stream_send(s, &part, 1) : tcp_stream_receive(s, &part, 1);
+        if (n < 0 || (n == 0 && tess_os_now_s() >= until_s))
+            return false;
+        at += (size_t)n;
+        if (n == 0)
+            poll(&ready, 1, tcp_left_ms(until_s, 1000));
+    }
+    return true;
+}
+
+int tcp_left_ms(double until_s, int most)
+{
+    double left = (until_s - tess_os_now_s()) * 1e3;
+    return left <= 0 ? 0 : left < most ? (int)left + 1 : most;
 }

@@ -68,20 +68,26 @@ static void free_group(wire_group **group)
 }
 
 /* ---- Start and end ---- */
-static void describe_self(const tess_environment *e, tcp_hello *hello)
+void tcp_hello_fill(tcp_hello *hello)
 {
     tess_card card;
     tess_card_fill(&card);
-    *hello = (tcp_hello){.magic = "tessera",
-                         .version = TCP_VERSION,
-                         .rank = e->rank,
-                         .world = e->world,
-                         .local_world = e->local_world,
-                         .node = e->node,
-                         .n_nodes = e->n_nodes,
-                         .pid = (int32_t)getpid()};
+    *hello = (tcp_hello){.magic = "tessera", .version = TCP_VERSION, .pid = (int32_t)getpid()};
     snprintf(hello->release, sizeof(hello->release), "%s", TESS_VERSION);
     snprintf(hello->host, sizeof(hello->host), "%s", card.host);
+}
+
+void tcp_hello_of(const tess_environment *e, tcp_hello *hello)
+{
+    const char *start = tess_variable_value(TESS_VAR_START_ID);
+    uint64_t number = start != NULL ? tess_hash_bytes(start, strlen(start), 0) : 0;
+    tcp_hello_fill(hello);
+    hello->rank = e->rank;
+    hello->world = e->world;
+    hello->local_world = e->local_world;
+    hello->node = e->node;
+    hello->n_nodes = e->n_nodes;
+    memcpy(hello->job, &number, sizeof(number));
 }
 
 /* A rank may have two connections with each other rank. */
@@ -109,7 +115,7 @@ static tess_status make_state(const wire_process *process, const tess_environmen
                                 .say = process->say,
                                 .self = process->self,
                                 .addresses = tcp.addresses};
-    describe_self(e, &tcp.meeting.hello);
+    tcp_hello_of(e, &tcp.meeting.hello);
     return TESS_OK;
 }
 

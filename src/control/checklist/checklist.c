@@ -57,36 +57,6 @@ static void by_checks(const facts *f, const char *names, const char *absent, tes
         say(item, TESS_CHECKLIST_PASS, "%s", absent);
 }
 
-static void same_software(const facts *f, tess_checklist_item *item)
-{
-    by_checks(f, "same-program", "one rank", item);
-}
-
-static void connected(const facts *f, tess_checklist_item *item)
-{
-    by_checks(f, "start,all-reduce,links,interface,infiniband,tcp", "one rank", item);
-}
-
-static void gpus_are_well(const facts *f, tess_checklist_item *item)
-{
-    by_checks(f, "gpu,gpu-temperature,gpu-ecc,gpu-throttling", "no GPU here", item);
-}
-
-static void has_room(const facts *f, tess_checklist_item *item)
-{
-    by_checks(f, "dump-folder,dump-space,dump-speed", "no folder for checkpoints", item);
-}
-
-static void variables_are_set(const facts *f, tess_checklist_item *item)
-{
-    by_checks(f, "environment", "one rank", item);
-}
-
-static void none_is_behind(const facts *f, tess_checklist_item *item)
-{
-    by_checks(f, "gemm-speed,copy-speed", "one rank", item);
-}
-
 /* ---- Items that the run's metrics decide ---- */
 static bool has_begun(const facts *f, tess_checklist_item *item)
 {
@@ -275,32 +245,38 @@ static void can_be_profiled(const facts *f, tess_checklist_item *item)
         say(item, pass_if(f->config->debug.trace), "`tessera trace FOLDER --flame FILE.svg` and --perfetto FILE");
 }
 
+/* An item is judged by a function, or by checks of machines and ranks; `absent` says why there may be none of these. */
 static const struct {
     const char *group, *name;
     void (*judge)(const facts *f, tess_checklist_item *item);
-} rows[] = {{"before", "the same software on all hosts", same_software},
-            {"before", "ranks reach each other", connected},
-            {"before", "GPUs are well", gpus_are_well},
-            {"before", "there is room for checkpoints", has_room},
-            {"before", "variables of communication are alike", variables_are_set},
-            {"during", "cores are busy", cores_are_busy},
-            {"during", "the network is used well", network_is_used_well},
-            {"during", "no rank is clearly behind", none_is_behind},
-            {"during", "memory is steady", memory_is_steady},
-            {"during", "the loss is sound", loss_is_sound},
-            {"recovery", "a checkpoint every hour", saves_hourly},
-            {"recovery", "several copies", has_copies},
-            {"recovery", "recovery was tried", recovery_is_tested},
-            {"recovery", "alerts reach somebody", has_alerts},
-            {"recovery", "there is a way back", can_roll_back},
-            {"speed", "communication overlaps computing", overlaps},
-            {"speed", "accumulation is sensible", accumulates_sensibly},
-            {"speed", "data keeps up", data_keeps_up},
-            {"speed", "the algorithm fits the network", algorithm_fits},
-            {"speed", "mixed precision", is_mixed},
-            {"tools", "a trace is kept", keeps_a_trace},
-            {"tools", "processes are watched", is_watched},
-            {"tools", "a profile can be had", can_be_profiled}};
+    const char *checks, *absent;
+} rows[] = {
+    {"before", "the same software on all hosts", .checks = "same-program", .absent = "one rank"},
+    {"before", "ranks reach each other", .checks = "start,all-reduce,links,interface,infiniband,tcp",
+     .absent = "one rank"},
+    {"before", "GPUs are well", .checks = "gpu,gpu-temperature,gpu-ecc,gpu-throttling", .absent = "no GPU here"},
+    {"before", "there is room for checkpoints", .checks = "dump-folder,dump-space,dump-speed",
+     .absent = "no folder for checkpoints"},
+    {"before", "variables of communication are alike", .checks = "environment", .absent = "one rank"},
+    {"during", "cores are busy", .judge = cores_are_busy},
+    {"during", "the network is used well", .judge = network_is_used_well},
+    {"during", "no rank is clearly behind", .checks = "gemm-speed,copy-speed", .absent = "one rank"},
+    {"during", "memory is steady", .judge = memory_is_steady},
+    {"during", "the loss is sound", .judge = loss_is_sound},
+    {"recovery", "a checkpoint every hour", .judge = saves_hourly},
+    {"recovery", "several copies", .judge = has_copies},
+    {"recovery", "recovery was tried", .judge = recovery_is_tested},
+    {"recovery", "alerts reach somebody", .judge = has_alerts},
+    {"recovery", "there is a way back", .judge = can_roll_back},
+    {"speed", "communication overlaps computing", .judge = overlaps},
+    {"speed", "accumulation is sensible", .judge = accumulates_sensibly},
+    {"speed", "data keeps up", .judge = data_keeps_up},
+    {"speed", "the algorithm fits the network", .judge = algorithm_fits},
+    {"speed", "mixed precision", .judge = is_mixed},
+    {"tools", "a trace is kept", .judge = keeps_a_trace},
+    {"tools", "processes are watched", .judge = is_watched},
+    {"tools", "a profile can be had", .judge = can_be_profiled},
+};
 
 _Static_assert(sizeof(rows) / sizeof(rows[0]) == TESS_CHECKLIST_ITEMS, "23 items");
 
@@ -313,7 +289,10 @@ void tess_checklist_fill(const tess_config *config, const tess_probe_report *rep
     tess_error_clear();
     for (int i = 0; i < TESS_CHECKLIST_ITEMS; i++) {
         items[i] = (tess_checklist_item){.group = rows[i].group, .name = rows[i].name};
-        rows[i].judge(&f, &items[i]);
+        if (rows[i].judge != NULL)
+            rows[i].judge(&f, &items[i]);
+        else
+            by_checks(&f, rows[i].checks, rows[i].absent, &items[i]);
     }
 }
 

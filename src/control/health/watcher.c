@@ -4,12 +4,11 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/os/os.h"
+#include "control/helper.h"
 #include "health/facts.h"
 
 enum { TEXT_BYTES = 1024, JOB_ENDS_S = 60 };
@@ -55,50 +54,36 @@ void tess_health_round(const tess_health_options *options, tess_health *health)
 }
 
 /* ---- The process ---- */
-/* Waits until the next round is due. Returns false if the parent has ended the watcher. A SIGTERM from any other
- * process comes from mpirun or a scheduler and is meant for the whole job. It does not end the watcher: nothing is
- * to be reported while the job ends. */
-static bool wait_for_round(const sigset_t *end, double interval_s, pid_t parent)
+/* Waits until the next round is due. Returns false if the parent has asked the watcher to end. A SIGTERM comes from
+ * mpirun or a scheduler and is meant for the whole job. It does not end the watcher: nothing is to be reported while
+ * the job ends. */
+static bool wait_for_round(const tess_helper *helper, double interval_s)
 {
-    struct timespec pause = {.tv_sec = (time_t)interval_s,
-                             .tv_nsec = (long)((interval_s - (double)(time_t)interval_s) * 1e9)};
-    siginfo_t got;
-    while (sigtimedwait(end, &got, &pause) >= 0) {
-        if (got.si_pid == parent)
-            return false;
-        pause = (struct timespec){.tv_sec = JOB_ENDS_S};
-    }
-    return true;
+    bool ends = false;
+    double pause_s = interval_s;
+    while (tess_helper_wait(helper, pause_s, &ends) != 0 && !ends)
+        pause_s = JOB_ENDS_S;
+    return !ends;
 }
 
-/* Runs the rounds. Ignores signals that are meant for the job: a ctrl-C that reaches all processes must not end the
- * watcher before the ranks have saved. */
-_Noreturn static void watch(const tess_health_options *options, pid_t parent)
+/* Runs the rounds. A ctrl-C that reaches all processes must not end the watcher before the ranks have saved. */
+_Noreturn static void watch(const tess_health_options *options, tess_helper *helper)
 {
     tess_health health = {0};
-    sigset_t all, end;
-    sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, NULL);
-    sigemptyset(&end);
-    sigaddset(&end, SIGTERM);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    prctl(PR_SET_NAME, "tessera-health");
-    if (getppid() != parent)
-        _exit(0);
+    tess_helper_hear(helper, SIGTERM);
     do
         tess_health_round(options, &health);
-    while (wait_for_round(&end, options->interval_s, parent));
+    while (wait_for_round(helper, options->interval_s));
     _exit(0);
 }
 
 tess_status tess_health_watcher_start(const tess_health_options *options, tess_health_watcher *watcher)
 {
-    pid_t parent = getpid();
+    tess_helper helper;
     *watcher = (tess_health_watcher){.patience_s = options->alerts.command_timeout_s + end_s};
-    fflush(NULL); /* otherwise the child would write our buffers again */
-    pid_t pid = fork();
+    pid_t pid = tess_helper_fork("tessera-health", &helper);
     if (pid == 0)
-        watch(options, parent);
+        watch(options, &helper);
     TESS_CHECK(pid > 0, TESS_E_NOMEM, "start the process that watches the job's health: fork: %s", strerror(errno));
     watcher->pid = pid;
     return TESS_OK;
@@ -122,15 +107,6 @@ bool tess_health_watcher_ended(tess_health_watcher *watcher, char *how, size_t s
 
 void tess_health_watcher_stop(tess_health_watcher *watcher)
 {
-    if (watcher->pid == 0)
-        return;
-    kill(watcher->pid, SIGTERM);
-    for (double until = tess_os_now_s() + watcher->patience_s; waitpid(watcher->pid, NULL, WNOHANG) == 0;) {
-        if (tess_os_now_s() > until) {
-            kill(watcher->pid, SIGKILL); /* a process blocked on a dead disk ends when the disk comes back */
-            break;
-        }
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    }
+    tess_helpers_end(&watcher->pid, 1, watcher->patience_s);
     watcher->pid = 0;
 }

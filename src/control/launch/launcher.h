@@ -78,6 +78,11 @@ typedef struct tess_launch_options {
     /* Appends what is kept of the work of a job that was killed after `steps` steps because it was asked to stop: ";
      * newest checkpoint: step 40, 2 steps lost". May be NULL. */
     void (*kept)(void *helpers, int64_t steps, char *text, size_t size);
+    /* A change of the configuration that all ranks take over together. `due`: returns the step after which they leave
+     * for it, 0: none; `step` is the newest one that a rank has begun. `change`: they have left. NULL: there is none.
+     */
+    int64_t (*change_due)(void *helpers, int64_t step);
+    void (*change)(void *helpers);
     void *helpers;
 } tess_launch_options;
 

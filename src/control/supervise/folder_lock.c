@@ -12,6 +12,7 @@
 enum { PATH_SIZE = 4096, HOST_SIZE = 256 };
 
 #define LOCK_NAME "job.lock"
+#define PLACE_LOCK_NAME "copies.lock"
 
 static const double patience_s = 60; /* seconds to wait for ranks that are ending because their launcher was killed */
 
@@ -63,13 +64,20 @@ static tess_status refuse(const char *folder, const folder_holder *h)
         who, folder);
 }
 
+/* Whether the holder was a process of this host that has ended: what it has started will end soon. */
+static bool is_gone(const folder_holder *h)
+{
+    char host[HOST_SIZE];
+    char state = h->pid > 0 ? tess_os_process_state(h->pid) : 'R';
+    name_host(host);
+    return strcmp(h->host, host) == 0 && (state == '\0' || state == 'Z');
+}
+
 static tess_status lock(int fd, const char *folder, const char *path, const tess_reporter *reporter)
 {
     static const struct timespec look_again = {.tv_nsec = 20000000};
     double deadline_s = tess_os_now_s() + patience_s;
-    char host[HOST_SIZE];
     folder_holder h;
-    name_host(host);
     while (!tess_os_lock(fd)) {
         if (errno != EWOULDBLOCK) {
             tess_report_line(reporter, "warning: %s: %s: whether another job writes there is not known", path,
@@ -77,10 +85,7 @@ static tess_status lock(int fd, const char *folder, const char *path, const tess
             return TESS_OK;
         }
         read_holder(path, &h);
-        char state = h.pid > 0 ? tess_os_process_state(h.pid) : 'R';
-        /* the launcher has ended, so its ranks will end soon */
-        bool launcher_gone = strcmp(h.host, host) == 0 && (state == '\0' || state == 'Z');
-        if (!launcher_gone || tess_os_now_s() > deadline_s)
+        if (!is_gone(&h) || tess_os_now_s() > deadline_s)
             return refuse(folder, &h);
         nanosleep(&look_again, NULL);
     }
@@ -148,4 +153,26 @@ void tess_folder_lock_release(const tess_config *config, tess_folder_lock *folde
     if (folder->made)
         tess_os_remove_empty_dir(config->job.dump_folder);
     tess_os_close(&folder->fd);
+}
+
+tess_status tess_folder_lock_place(const char *folder, int *fd)
+{
+    char path[PATH_SIZE];
+    folder_holder h;
+    *fd = -1;
+    TESS_TRY(tess_os_make_dirs(folder));
+    TESS_TRY(tess_os_join(path, sizeof(path), folder, PLACE_LOCK_NAME));
+    TESS_TRY(tess_os_open_shared(path, fd));
+    if (tess_os_lock(*fd)) {
+        sign(*fd, path);
+        return TESS_OK;
+    }
+    bool has_locks = errno == EWOULDBLOCK;
+    tess_os_close(fd);
+    read_holder(path, &h);
+    TESS_CHECK(!has_locks || is_gone(&h), TESS_E_INVALID,
+               "checkpoint.copies: process %d on %s keeps the copies of another job in '%s', since %s: give each job a "
+               "folder of its own",
+               h.pid, h.pid > 0 ? h.host : "some host", folder, h.pid > 0 ? h.since : "some time");
+    return TESS_OK;
 }

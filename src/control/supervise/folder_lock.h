@@ -20,4 +20,9 @@ tess_status tess_folder_lock_take(const tess_config *config, const tess_reporter
 /* Removes the lock. Also removes the folder if it was created for this job and is empty. */
 void tess_folder_lock_release(const tess_config *config, tess_folder_lock *folder);
 
+/* Locks a folder in which a job keeps copies of its checkpoints, and creates it. Never waits. *fd: the lock, which
+ * lasts until it is closed; -1: the file system has no locks. TESS_E_INVALID: another job has it; the message says
+ * which. */
+tess_status tess_folder_lock_place(const char *folder, int *fd);
+
 #endif

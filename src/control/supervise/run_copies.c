@@ -4,14 +4,15 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/os/os.h"
+#include "ckpt/store/copy_apart.h"
 #include "ckpt/store/store.h"
 #include "control/health/alert.h"
+#include "control/helper.h"
+#include "control/supervise/folder_lock.h"
 #include "control/supervise/run_health.h"
 
 static const double look_s = 0.5;   /* seconds between two looks for a new checkpoint */
@@ -93,6 +94,32 @@ static void set_aside_all(const run_places *places, const tess_reporter *reporte
     }
 }
 
+/* Whether a job may use the place, in a child process: a server that hangs must not hold the job. */
+static tess_status try_lock(void *self, TESS_UNUSED copy_apart *apart, TESS_UNUSED void *out)
+{
+    const tess_ckpt_place *place = self;
+    TESS_AUTO(tess_os_close) int fd = -1;
+    return tess_folder_lock_place(place->folder, &fd);
+}
+
+static tess_status check_free(const tess_ckpt_place *place)
+{
+    tess_ckpt_place copy = *place;
+    return place->folder != NULL ? copy_run_apart(try_lock, &copy, place->wait_s, NULL, 0) : TESS_OK;
+}
+
+/* Refuses to start while another job uses one of the places. Its copies would be taken for ours. */
+static tess_status check_places_are_free(const run_places *places)
+{
+    for (int i = 0; i < places->n; i++) {
+        tess_status status = check_free(&places->place[i]);
+        if (status == TESS_E_INVALID)
+            return status;
+        tess_error_clear(); /* a place that cannot be reached is passed over later, with a note */
+    }
+    return TESS_OK;
+}
+
 tess_status tess_run_copies_bring(const tess_config *config, const tess_reporter *reporter, bool *brought)
 {
     run_places places;
@@ -101,6 +128,7 @@ tess_status tess_run_copies_bring(const tess_config *config, const tess_reporter
     if (!has_places(config))
         return TESS_OK;
     TESS_TRY(list_places(config, &places));
+    TESS_TRY(check_places_are_free(&places));
     if (!config->checkpoint.resume) {
         set_aside_all(&places, reporter);
         return TESS_OK;
@@ -125,6 +153,7 @@ typedef struct copier {
     const run_places *places;
     const tess_ckpt_place *place;
     char scratch[32];
+    int lock;        /* the lock of the place's folder; -1: none */
     uint64_t done;   /* number that identifies the newest checkpoint that was copied; 0: none */
     bool failing;    /* the last attempt failed */
     double pause_s;  /* pause after the next failure */
@@ -173,10 +202,14 @@ static uint64_t identify(const char *dir, int64_t step)
     return id != 0 ? id ^ (uint64_t)step << 32 : 0;
 }
 
-/* Sets aside what the run has set aside, copies, and removes what is older than the copies to keep. */
-static tess_status copy(const copier *c, int64_t step)
+/* Locks the place, sets aside what the run has set aside, copies, and removes what is older than the copies to keep. */
+static tess_status copy(copier *c, int64_t step)
 {
     int n;
+    if (c->place->folder != NULL && c->lock < 0) {
+        TESS_TRY(check_free(c->place));
+        TESS_TRY(tess_folder_lock_place(c->place->folder, &c->lock));
+    }
     TESS_TRY(tess_ckpt_place_set_aside(c->place, c->places->dir, -1, &n));
     TESS_TRY(tess_ckpt_place_put(c->place, c->places->dir, c->scratch, step));
     return tess_ckpt_place_prune(c->place, (int)c->config->checkpoint.keep_latest_k, step);
@@ -208,34 +241,24 @@ static bool look(copier *c)
     return true;
 }
 
-/* Waits for the next look. The parent asks this process with SIGTERM to finish. */
-static void wait_for_look(copier *c, const sigset_t *end, pid_t parent)
+/* Waits for the next look. The parent may ask this process to finish. */
+static void wait_for_look(copier *c, const tess_helper *helper)
 {
-    const struct timespec pause = {.tv_nsec = (long)(look_s * 1e9)};
-    siginfo_t got;
-    if (sigtimedwait(end, &got, &pause) < 0 || got.si_pid != parent || isfinite(c->finish_s))
+    bool ends;
+    tess_helper_wait(helper, look_s, &ends);
+    if (!ends || isfinite(c->finish_s))
         return;
     c->finish_s = tess_os_now_s() + c->config->checkpoint.copy_wait_s;
     c->again_s = 0;
     c->pause_s = 1;
 }
 
-_Noreturn static void keep_copying(copier *c, pid_t parent)
+_Noreturn static void keep_copying(copier *c, const tess_helper *helper)
 {
-    sigset_t all, end;
-    sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, NULL); /* a request to stop is meant for the job */
-    sigemptyset(&end);
-    sigaddset(&end, SIGTERM);
-    signal(SIGCHLD, SIG_DFL);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    prctl(PR_SET_NAME, "tessera-copies");
-    if (getppid() != parent)
-        _exit(0);
-    close_range(STDERR_FILENO + 1, ~0U, 0);
     bool finished = false;
+    close_range(STDERR_FILENO + 1, ~0U, 0);
     while (!finished && tess_os_now_s() < c->finish_s) {
-        wait_for_look(c, &end, parent);
+        wait_for_look(c, helper);
         finished = look(c) && isfinite(c->finish_s);
     }
     if (!finished)
@@ -247,22 +270,22 @@ _Noreturn static void keep_copying(copier *c, pid_t parent)
 void tess_run_copies_start(const tess_config *config, const tess_reporter *reporter, tess_run_copies *copies)
 {
     run_places places;
-    pid_t parent = getpid();
+    tess_helper helper;
     *copies = (tess_run_copies){.patience_s = 2 * config->checkpoint.copy_wait_s + end_s};
     if (!has_places(config) || list_places(config, &places) != TESS_OK)
         return;
-    fflush(NULL); /* otherwise the children would write our buffers again */
     for (int i = 0; i < places.n; i++) {
         copier c = {.config = config,
                     .reporter = reporter,
                     .places = &places,
                     .place = &places.place[i],
+                    .lock = -1,
                     .pause_s = 1,
                     .finish_s = INFINITY};
         snprintf(c.scratch, sizeof(c.scratch), "copying-%d", i);
-        pid_t pid = fork();
+        pid_t pid = tess_helper_fork("tessera-copies", &helper);
         if (pid == 0)
-            keep_copying(&c, parent);
+            keep_copying(&c, &helper);
         if (pid < 0)
             tess_report_line(reporter, "warning: copies of checkpoints: cannot start a process: %s gets no copies",
                              tess_ckpt_place_name(c.place));
@@ -280,16 +303,6 @@ void tess_run_copies_kill(tess_run_copies *copies)
 
 void tess_run_copies_stop(tess_run_copies *copies)
 {
-    double until_s = tess_os_now_s() + copies->patience_s;
-    for (int i = 0; i < copies->n; i++)
-        if (copies->pids[i] > 0)
-            kill(copies->pids[i], SIGTERM);
-    for (int i = 0; i < copies->n; i++) {
-        bool ended = copies->pids[i] == 0;
-        while (!(ended = ended || waitpid(copies->pids[i], NULL, WNOHANG) != 0) && tess_os_now_s() < until_s)
-            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-        if (!ended)
-            kill(copies->pids[i], SIGKILL);
-    }
+    tess_helpers_end(copies->pids, copies->n, copies->patience_s);
     copies->n = 0;
 }

@@ -4,14 +4,13 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/os/os.h"
 #include "doctor/probe/probe.h"
 #include "job/environment.h"
 #include "job/find.h"
+#include "control/helper.h"
 #include "control/timers.h"
 
 /* a watcher that ran for longer is replaced at once; this is also the longest pause before a replacement */
@@ -214,34 +213,26 @@ void tess_run_health_look(tess_run_health *health)
 }
 
 /* Runs the process that starts watchers for a rank that has no parent of ours. */
-_Noreturn static void keep_watching(tess_run_health *health, pid_t parent)
+_Noreturn static void keep_watching(tess_run_health *health, tess_helper *helper)
 {
-    sigset_t all, heard;
-    sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, NULL);
-    sigemptyset(&heard);
-    sigaddset(&heard, SIGTERM);
-    sigaddset(&heard, SIGCHLD);
-    signal(SIGCHLD, SIG_DFL);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    prctl(PR_SET_NAME, "tessera-keeper");
-    if (getppid() != parent)
-        _exit(0);
+    bool ends = false;
+    tess_helper_hear(helper, SIGCHLD);
     start_watcher(health);
-    siginfo_t got;
-    while (sigtimedwait(&heard, &got, &(struct timespec){.tv_sec = 1}) != SIGTERM || got.si_pid != parent)
-        tess_run_health_look(health);
+    while (!ends) {
+        tess_helper_wait(helper, 1, &ends);
+        if (!ends)
+            tess_run_health_look(health);
+    }
     tess_health_watcher_stop(&health->watcher);
     _exit(0);
 }
 
 static void start_keeper(tess_run_health *health)
 {
-    pid_t parent = getpid();
-    fflush(NULL); /* otherwise the child would write our buffers again */
-    pid_t pid = fork();
+    tess_helper helper;
+    pid_t pid = tess_helper_fork("tessera-keeper", &helper);
     if (pid == 0)
-        keep_watching(health, parent);
+        keep_watching(health, &helper);
     if (pid < 0)
         tess_report_line(&health->reporter, "health: no process to be had: nothing watches this host");
     double patience_s = health->config->health.alert_timeout_s + end_s;

@@ -26,6 +26,7 @@ typedef struct supervision {
     tess_reporter reporter;
     bool stopped;                 /* the job was asked to stop between two lives */
     bool growing;                 /* the ranks were asked to leave, because more ranks can run */
+    bool changing;                /* the ranks were asked to leave after a step, for another configuration */
     bool resized;                 /* the number of ranks has changed since the job began */
     bool stepped;                 /* a life has done a step, so the checkpoints belong to this job */
     int n_lives;                  /* number of lives of the job so far */
@@ -155,6 +156,25 @@ static bool has_room(supervision *s)
     return tess_slots_possible(&r->slots, &r->worlds, r->settings.retry_s, now_s) > r->slots.n_ranks;
 }
 
+/* Asks the ranks to leave after the step at which the configuration changes. */
+static void ask_for_change(supervision *s, const tess_job *job)
+{
+    int64_t newest = -1;
+    uint32_t before = JOB_STOP_NO;
+    for (int r = 0; r < (int)job->header->world; r++) {
+        int64_t step = atomic_load(&job->rows[r].step);
+        newest = step > newest ? step : newest;
+    }
+    int64_t due = s->options.change_due != NULL ? s->options.change_due(s->options.helpers, newest) : 0;
+    if (due > 0) {
+        atomic_store(&job->header->stop_step, due);
+        s->changing |= atomic_compare_exchange_strong(&job->header->stop, &before, JOB_STOP_AT_STEP);
+    } else if (s->changing) {
+        before = JOB_STOP_AT_STEP;
+        s->changing = !atomic_compare_exchange_strong(&job->header->stop, &before, JOB_STOP_NO);
+    }
+}
+
 /* Called regularly by the launcher. If more ranks can run, asks the present ones to leave after their next save. */
 static void tick(void *self, const tess_job *job, TESS_UNUSED const pid_t *pids)
 {
@@ -162,6 +182,7 @@ static void tick(void *self, const tess_job *job, TESS_UNUSED const pid_t *pids)
     uint32_t no = JOB_STOP_NO;
     tess_console_keep(stderr, s->config->job.dump_folder, &s->reporter);
     tess_stop_signals_pass_on();
+    ask_for_change(s, job);
     if (has_room(s))
         s->growing = atomic_compare_exchange_strong(&job->header->stop, &no, JOB_STOP_AFTER_SAVE);
 }
@@ -268,7 +289,7 @@ static tess_status run_life(supervision *s, const tess_own_command *command, tes
     changes changed;
     tess_own_command words = *command;
     add_changes(s, &changed, &words);
-    s->growing = false;
+    s->growing = s->changing = false;
     s->options.n_before = s->n_lives;
     if (s->starter.start == NULL) {
         TESS_TRY(hand_over_memory(s, &words));
@@ -314,6 +335,10 @@ static bool starts_again(supervision *s, const tess_launch_result *result)
         tess_slots_return(slots, &s->recover.worlds, s->recover.settings.retry_s, tess_os_now_s());
         note(s, TESS_NOTICE_RESTARTED, "there is room for more ranks: %d instead of %d go on from this checkpoint",
              slots->n_ranks, before);
+    } else if (s->changing && result->exit_code == TESS_EXIT_INTERRUPTED && result->failed_rank < 0) {
+        s->options.change(s->options.helpers);
+        s->stepped = true;
+        note(s, TESS_NOTICE_RESTARTED, "all ranks go on from this checkpoint with the changed configuration");
     } else if (result->action == TESS_ACTION_RESTART) {
         int number = tess_stop_signals_pause(s->next.delay_s);
         s->stopped = number != 0;

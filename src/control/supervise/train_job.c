@@ -3,9 +3,13 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/core/variables.h"
 #include "base/os/os.h"
+#include "comm/tcp/tcp_busy.h"
+#include "control/helper.h"
 #include "job/environment.h"
 #include "control/supervise/exit.h"
 #include "control/supervise/folder_lock.h"
@@ -46,19 +50,23 @@ static tess_status copy_config(tess_mem *mem, const char *path)
 }
 
 /* Replaces the text of that copy. A rank that reads it meanwhile fails, and is started again. */
+static tess_status write_config_copy(const char *text, size_t size)
+{
+    int fd;
+    const char *copy = tess_variable_value(TESS_VAR_CONFIG);
+    TESS_CHECK(copy != NULL && sscanf(copy, CONFIG_COPY, &fd) == 1, TESS_E_NOT_FOUND, "there is no copy");
+    TESS_TRY(tess_os_resize_zeroed(fd, size, copy));
+    return tess_os_write_at(fd, 0, text, size, copy);
+}
+
 static tess_status update_config_copy(const char *path)
 {
     TESS_AUTO(tess_mem_destroy) tess_mem *mem = NULL;
     char *text;
     size_t size;
-    int fd;
-    const char *copy = tess_variable_value(TESS_VAR_CONFIG);
-    TESS_CHECK(copy != NULL && sscanf(copy, CONFIG_COPY, &fd) == 1, TESS_E_NOT_FOUND, "there is no copy");
     TESS_TRY(tess_mem_create(&mem));
     TESS_TRY(tess_os_read(mem, path, CONFIG_LIMIT, &text, &size));
-    tess_status status = tess_os_resize_zeroed(fd, size, copy);
-    if (status == TESS_OK)
-        status = tess_os_write_at(fd, 0, text, size, copy);
+    tess_status status = write_config_copy(text, size);
     tess_mem_free(mem, text);
     return status;
 }
@@ -120,17 +128,33 @@ typedef struct train_helpers {
     tess_reporter reporter;
 } train_helpers;
 
-/* Starts what was made of the configuration again, and shows ranks that start later the file as it is now. */
-static void begin_again(train_helpers *helpers)
+/* Starts what was made of the configuration again. `shown`: whether ranks that start later see the new text. */
+static void begin_again(train_helpers *helpers, tess_status shown)
 {
+    if (shown != TESS_OK)
+        tess_report_line(&helpers->reporter, "job.reload: ranks that start later have the old values: %s",
+                         tess_error_message());
+    tess_error_clear();
     tess_run_health_stop(&helpers->health);
     tess_run_health_start(helpers->config, &helpers->ranks, &helpers->reporter, &helpers->health);
     tess_run_copies_kill(&helpers->copies);
     tess_run_copies_start(helpers->config, &helpers->reporter, &helpers->copies);
-    if (update_config_copy(helpers->reload.path) != TESS_OK)
-        tess_report_line(&helpers->reporter, "job.reload: ranks that start later have the old values: %s",
-                         tess_error_message());
-    tess_error_clear();
+}
+
+static int64_t change_due(void *self, int64_t step)
+{
+    train_helpers *helpers = self;
+    return tess_reload_due(&helpers->reload, step);
+}
+
+/* All ranks have left after the step at which the configuration changes. */
+static void change(void *self)
+{
+    train_helpers *helpers = self;
+    const char *text;
+    size_t bytes;
+    if (tess_reload_change(&helpers->reload, &text, &bytes))
+        begin_again(helpers, write_config_copy(text, bytes));
 }
 
 static void look_after_helpers(void *self)
@@ -139,7 +163,7 @@ static void look_after_helpers(void *self)
     tess_async_service_look(helpers->saves);
     tess_run_health_look(&helpers->health);
     if (tess_reload_look(&helpers->reload))
-        begin_again(helpers);
+        begin_again(helpers, update_config_copy(helpers->reload.path));
 }
 
 /* Appends what is kept of the run. A checkpoint that is still being written counts. */
@@ -162,6 +186,7 @@ static int run_locked(const tess_train_job *job, tess_config *config, tess_confi
     if (!ranks.joins && !ranks.is_warden)
         tess_reload_begin(&helpers->reload, job->config, job->kind->defaults, job->overrides, job->n_overrides, config,
                           &options->reporter);
+    helpers->reload.n_ranks = ranks.n;
     tess_run_health_start(config, &ranks, &options->reporter, &helpers->health);
     int code = ranks.joins       ? tess_train_rank(job->kind, config, &job->view)
                : ranks.is_warden ? tess_ranks_start_self(&ranks, job->command, options)
@@ -184,12 +209,31 @@ static tess_status check(const tess_train_job *job, tess_config *config, tess_co
     return TESS_OK;
 }
 
+/* Starts a process that asks the ranks of other hosts for patience while this host verifies checkpoints, if they meet
+ * over TCP. Returns its pid; 0: none. */
+static int ask_for_patience(const tess_config *config)
+{
+    tess_environment e;
+    tess_helper helper;
+    bool meets = tess_environment_read(&e) == TESS_OK && e.starter == TESS_STARTER_TORCHRUN && e.uses_wire &&
+                 e.rank == 0 && e.master_port > 0;
+    pid_t pid = meets ? tess_helper_fork("tessera-busy", &helper) : -1;
+    tess_error_clear();
+    if (pid == 0)
+        _exit(tess_tcp_answer_busy(config->comm.tls, "it verifies checkpoints") == TESS_OK ? 0 : 1);
+    return pid > 0 ? pid : 0;
+}
+
 /* Brings the newest good checkpoint home, and starts to make copies. */
 static tess_status begin_copies(const tess_train_job *job, tess_config *config, tess_config *checked,
                                 const tess_reporter *reporter, tess_run_copies *copies)
 {
     bool brought;
-    TESS_TRY(tess_run_copies_bring(config, reporter, &brought));
+    int busy = ask_for_patience(config);
+    tess_status status = tess_run_copies_bring(config, reporter, &brought);
+    if (busy > 0 && kill(busy, SIGKILL) == 0)
+        waitpid(busy, NULL, 0); /* rank 0 listens at that port next */
+    TESS_TRY(status);
     if (brought && !job->ranks.is_warden)
         TESS_TRY(take_batch(config, job->ranks.n, checked));
     tess_run_copies_start(config, reporter, copies);
@@ -206,6 +250,8 @@ static int run_parent(const tess_train_job *job, tess_config *config, tess_launc
                              .keeps_steps = config->checkpoint.memory_copies && !job->ranks.is_warden};
     options->look = look_after_helpers;
     options->kept = describe_kept;
+    options->change_due = change_due;
+    options->change = change;
     options->helpers = &helpers;
     tess_folder_lock folder = {.fd = -1};
     if (status == TESS_OK && config->checkpoint.enable && config->checkpoint.async)

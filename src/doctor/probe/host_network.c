@@ -19,46 +19,57 @@ enum { MOST_ADDRESSES = 8, NAME_BYTES = 64 };
 #define SLOW_MBIT 1000.0
 
 /* ---- Buffers ---- */
-void probe_socket_buffers(const probe_host *host, tess_probe_finding *finding)
-{
-    double receive = 0, send = 0;
-    char a[32], b[32];
-    if (!probe_read_number(host->root, "/proc/sys/net/core/rmem_max", &receive) ||
-        !probe_read_number(host->root, "/proc/sys/net/core/wmem_max", &send)) {
-        probe_say(finding, TESS_PROBE_ABSENT, "the kernel does not say (a container shows no net.core)");
-        return;
-    }
-    bool small = receive < BUFFER_LEAST || send < BUFFER_LEAST;
-    probe_say(finding, small && host->plan.n_hosts > 1 ? TESS_PROBE_WARN : TESS_PROBE_OK, "rmem_max %s, wmem_max %s%s",
-              tess_format_bytes(receive, a, sizeof(a)), tess_format_bytes(send, b, sizeof(b)),
-              small && host->plan.n_hosts == 1 ? " (one host: no matter)" : "");
-}
+/* Two limits of the kernel for what sockets may hold. Each file has the number at its end: a lone number, or the third
+ * of three, which is the most that the kernel gives a connection. */
+typedef struct buffer_limits {
+    const char *files[2], *names[2];
+    double least; /* bytes that several hosts need */
+    const char *absent, *one_host;
+} buffer_limits;
 
-/* Reads the third number of net.ipv4.tcp_rmem or tcp_wmem: the most that the kernel gives a connection. */
-static bool read_most(const char *root, const char *path, double *bytes)
+static bool read_last(const char *root, const char *path, double *bytes)
 {
-    char text[128], *at = text;
+    char text[128], *at = text, *end;
     if (probe_read(root, path, text, sizeof(text)) <= 0)
         return false;
-    for (int i = 0; i < 3; i++)
-        *bytes = strtod(at, &at);
+    for (double number; number = strtod(at, &end), end != at; at = end)
+        *bytes = number;
     return *bytes > 0;
+}
+
+static void judge_buffers(const buffer_limits *limits, const probe_host *host, tess_probe_finding *finding)
+{
+    double bytes[2] = {0, 0};
+    char a[32], b[32];
+    for (int i = 0; i < 2; i++)
+        if (!read_last(host->root, limits->files[i], &bytes[i])) {
+            probe_say(finding, TESS_PROBE_ABSENT, "%s", limits->absent);
+            return;
+        }
+    const bool small = bytes[0] < limits->least || bytes[1]<limits->least, several = host->plan.n_hosts> 1;
+    probe_say(finding, small && several ? TESS_PROBE_WARN : TESS_PROBE_OK, "%s %s, %s %s%s", limits->names[0],
+              tess_format_bytes(bytes[0], a, sizeof(a)), limits->names[1], tess_format_bytes(bytes[1], b, sizeof(b)),
+              small && !several ? limits->one_host : "");
+}
+
+void probe_socket_buffers(const probe_host *host, tess_probe_finding *finding)
+{
+    static const buffer_limits limits = {{"/proc/sys/net/core/rmem_max", "/proc/sys/net/core/wmem_max"},
+                                         {"rmem_max", "wmem_max"},
+                                         BUFFER_LEAST,
+                                         "the kernel does not say (a container shows no net.core)",
+                                         " (one host: no matter)"};
+    judge_buffers(&limits, host, finding);
 }
 
 void probe_tcp_buffers(const probe_host *host, tess_probe_finding *finding)
 {
-    double receive = 0, send = 0;
-    char a[32], b[32];
-    if (!read_most(host->root, "/proc/sys/net/ipv4/tcp_rmem", &receive) ||
-        !read_most(host->root, "/proc/sys/net/ipv4/tcp_wmem", &send)) {
-        probe_say(finding, TESS_PROBE_ABSENT, "the kernel does not say");
-        return;
-    }
-    /* 16 MiB fill 10 Gbit/s for 13 ms */
-    bool small = receive < BUFFER_LEAST / 8 || send < BUFFER_LEAST / 8;
-    probe_say(finding, small && host->plan.n_hosts > 1 ? TESS_PROBE_WARN : TESS_PROBE_OK,
-              "tcp_rmem up to %s, tcp_wmem up to %s", tess_format_bytes(receive, a, sizeof(a)),
-              tess_format_bytes(send, b, sizeof(b)));
+    static const buffer_limits limits = {{"/proc/sys/net/ipv4/tcp_rmem", "/proc/sys/net/ipv4/tcp_wmem"},
+                                         {"tcp_rmem up to", "tcp_wmem up to"},
+                                         BUFFER_LEAST / 8, /* 16 MiB fill 10 Gbit/s for 13 ms */
+                                         "the kernel does not say",
+                                         ""};
+    judge_buffers(&limits, host, finding);
 }
 
 /* ---- InfiniBand ---- */

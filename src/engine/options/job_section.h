@@ -20,6 +20,9 @@ typedef enum tess_shards_choice { TESS_SHARDS_AUTO, TESS_SHARDS_HOST, TESS_SHARD
     OPTION(PATH, job, dump_folder, CALLS, "out", "folder for everything that the run writes")                          \
     OPTION(BOOL, job, reload, NOTHING, "false",                                                                        \
            "read the configuration again when its file changes, and take over keys that decide nothing")               \
+    OPTION(INT, job, reload_step, NOTHING, "0", 0, 1e12,                                                               \
+           "step after which all ranks take over a changed file (job.reload), as if the run had ended there and "   \
+           "begun again; 0: at once, which is for keys that decide nothing")                                           \
     OPTION(TEXT, job, description, NOTHING, "", "a line for people, shown when the run starts")                        \
     /* tess_device_choice */                                                                                           \
     OPTION(CHOICE, job, device, LAYOUT_AND_BITS, "auto", "auto|cpu|far|cuda",                                          \

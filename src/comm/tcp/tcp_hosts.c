@@ -1,0 +1,192 @@
+#include "comm/tcp/tcp_hosts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/os/os.h"
+#include "base/os/sockets.h"
+#include "comm/tcp/tcp_impl.h"
+
+enum { STRANGERS = 16, ADDRESSES = 8 };
+
+static const double stranger_s = 10, try_s = 2, word_s = 2;
+
+_Static_assert(sizeof(tess_host_word) == 24, "hosts exchange these bytes");
+_Static_assert(sizeof(((tcp_hello *)0)->host) == TESS_HOST_NAME_BYTES, "names are copied");
+
+typedef struct line {
+    tcp_stream stream; /* fd -1: unused */
+    tcp_greeting greeting;
+    bool greeted, broken;
+    double until_s; /* end of the time for the greeting */
+    tess_host_word word;
+    size_t at; /* bytes of the word that have come */
+    int number;
+    char name[TESS_HOST_NAME_BYTES];
+} line;
+
+struct tess_host_lines {
+    tcp_secret secret;
+    tcp_meeting self; /* its secret, hello, master and port */
+    int listen_fd, n_lines, next;
+    line lines[];
+};
+
+static void drop(line *l)
+{
+    tcp_stream_end(&l->stream);
+    l->greeted = l->broken = false;
+}
+
+tess_status tess_host_lines_open(const tess_host_self *self, tess_host_lines **lines)
+{
+    const int n = self->number == 0 ? self->n_hosts + STRANGERS : 1;
+    tess_host_lines *made = calloc(1, sizeof(*made) + (size_t)n * sizeof(*made->lines));
+    *lines = NULL;
+    TESS_CHECK(made != NULL, TESS_E_NOMEM, "no memory for lines to %d hosts", self->n_hosts);
+    made->n_lines = n;
+    made->listen_fd = -1;
+    for (int i = 0; i < n; i++)
+        made->lines[i].stream.fd = -1;
+    made->self = (tcp_meeting){.secret = &made->secret, .master = self->master, .port = self->port};
+    tcp_hello_fill(&made->self.hello);
+    made->self.hello.purpose = TCP_TO_HOSTS;
+    made->self.hello.rank = self->number;
+    made->self.hello.world = self->n_hosts;
+    made->self.hello.node = self->number;
+    made->self.hello.n_nodes = self->n_nodes;
+    tess_status status = tcp_secret_open(&made->secret);
+    if (status == TESS_OK && self->number == 0)
+        status = tcp_listen_at_master(&made->self, &made->listen_fd);
+    if (status != TESS_OK)
+        tess_host_lines_close(&made);
+    *lines = made;
+    return status;
+}
+
+void tess_host_lines_close(tess_host_lines **lines)
+{
+    if (*lines == NULL)
+        return;
+    for (int i = 0; i < (*lines)->n_lines; i++)
+        drop(&(*lines)->lines[i]);
+    tess_os_close(&(*lines)->listen_fd);
+    free(*lines);
+    *lines = NULL;
+}
+
+const char *tess_host_lines_name(const tess_host_lines *lines)
+{
+    return lines->self.hello.host;
+}
+
+tess_status tess_host_lines_call(tess_host_lines *lines, bool *reached, char *why, size_t size)
+{
+    char addresses[ADDRESSES][OS_ADDRESS_BYTES];
+    int n = 0;
+    line *l = &lines->lines[0];
+    *reached = false;
+    drop(l);
+    if (tess_os_resolve(lines->self.master, addresses, ADDRESSES, &n) != TESS_OK || n == 0) {
+        snprintf(why, size, "%s", tess_error_message());
+        tess_error_clear();
+        return TESS_OK;
+    }
+    *l = (line){.stream.fd = -1};
+    const int address = lines->next++ % n;
+    *reached =
+        tcp_reach(&lines->self, addresses[address], tess_os_now_s() + try_s, &l->stream, &l->greeting, why, size);
+    TESS_CHECK(!l->greeting.refused, TESS_E_INVALID, "node 0 at %s:%d refuses this host: %s", lines->self.master,
+               lines->self.port, l->greeting.reason);
+    l->greeted = *reached;
+    if (!*reached)
+        drop(l);
+    return TESS_OK;
+}
+
+static void accept_callers(tess_host_lines *lines)
+{
+    for (int i = 0; i < lines->n_lines && lines->listen_fd >= 0; i++) {
+        line *l = &lines->lines[i];
+        if (l->stream.fd >= 0)
+            continue;
+        int fd = tess_os_accept(lines->listen_fd);
+        if (fd < 0)
+            return;
+        *l = (line){.until_s = tess_os_now_s() + stranger_s};
+        if (tcp_stream_begin(&l->stream, &lines->secret, fd, false))
+            tcp_greet_begin(&l->greeting, &lines->secret, &l->stream, &lines->self.hello, -1);
+        else
+            drop(l);
+    }
+}
+
+/* A line whose caller is not known yet. */
+static tess_host_event greet(tess_host_lines *lines, line *l)
+{
+    tess_host_event event = {.line = (int)(l - lines->lines)};
+    int greeted = tcp_greet(&l->greeting);
+    if (greeted > 0) {
+        l->greeted = true;
+        l->number = l->greeting.hello.rank;
+        memcpy(l->name, l->greeting.hello.host, sizeof(l->name)); /* the check of the hello has ended the text */
+        event.kind = TESS_HOST_CAME;
+    } else if (greeted < 0 || tess_os_now_s() >= l->until_s) {
+        if (greeted < 0 && l->greeting.reply.refused) /* others have only tried whether the port is open */
+            event.kind = TESS_HOST_REFUSED;
+        tess_os_peer_address(l->stream.fd, l->name);
+        drop(l);
+    }
+    return event;
+}
+
+static tess_host_event serve(tess_host_lines *lines, line *l)
+{
+    if (!l->greeted)
+        return greet(lines, l);
+    tess_host_event event = {.line = (int)(l - lines->lines)};
+    struct iovec part = {(uint8_t *)&l->word + l->at, sizeof(l->word) - l->at};
+    ptrdiff_t n = l->broken ? -1 : tcp_stream_receive(&l->stream, &part, 1);
+    l->at += n > 0 ? (size_t)n : 0;
+    if (n < 0) {
+        event.kind = TESS_HOST_WENT;
+        drop(l);
+    } else if (l->at == sizeof(l->word)) {
+        event.kind = TESS_HOST_SAID;
+        event.word = l->word;
+        l->at = 0;
+    }
+    return event;
+}
+
+tess_host_event tess_host_lines_next(tess_host_lines *lines)
+{
+    accept_callers(lines);
+    for (int i = 0; i < lines->n_lines; i++) {
+        line *l = &lines->lines[i];
+        tess_host_event event = {.kind = TESS_HOST_NOTHING};
+        if (l->stream.fd >= 0)
+            event = serve(lines, l);
+        if (event.kind == TESS_HOST_NOTHING)
+            continue;
+        event.number = l->number;
+        event.name = l->name;
+        event.why = l->greeting.reason;
+        return event;
+    }
+    return (tess_host_event){.kind = TESS_HOST_NOTHING};
+}
+
+void tess_host_lines_say(tess_host_lines *lines, int line_number, const tess_host_word *word)
+{
+    line *l = &lines->lines[line_number];
+    tess_host_word copy = *word;
+    if (l->stream.fd >= 0 && !tcp_stream_move(&l->stream, &copy, sizeof(copy), true, tess_os_now_s() + word_s))
+        l->broken = true;
+}
+
+void tess_host_lines_hang_up(tess_host_lines *lines, int line_number)
+{
+    drop(&lines->lines[line_number]);
+}
