@@ -468,7 +468,7 @@ static void equal_ranks_share_a_dry_rank(void)
 }
 
 /* ---- Ranks that divide tokens ---- */
-enum { LONG_ROW = 768 };
+enum { LONG_ROW = 3072 };
 
 /* A row of documents that begin and end anywhere; *self: the lengths that take turns. */
 static tess_status next_documents(void *self, int64_t index, tess_batch *batch)
@@ -530,7 +530,7 @@ static void documents_over_ranks_take_no_more_than_predicted(void)
     static const char *const methods[] = {"ring", "gather", "ulysses"};
     static const int lengths[][3] = {{LONG_ROW, LONG_ROW, LONG_ROW}, {5, 5, 5}, {33, 1, 65}, {130, 500, 7}};
     for (int method = 0; method < 3; method++)
-        for (int i = 0; i < 4; i++)
+        for (int i = 0; i < 4; i += method == 0 ? 1 : 2)
             run_context(methods[method], lengths[i], i == 0);
 }
 
