@@ -219,7 +219,7 @@ typedef struct packed_seq {
     int64_t begin, end;      /* the keys of the copy that some query sees */
 } packed_seq;
 
-/* What the tiles of a round share. */
+/* The packed keys of a round, which all of its tiles read. */
 typedef struct packed_keys {
     packed_seq *seqs;
     uint16_t *blocks;

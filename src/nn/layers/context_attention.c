@@ -31,7 +31,7 @@ static own_heads one_group(int64_t n, int64_t D)
     return (own_heads){.q = {n * D, 0}, .kv = {D, 0}, .lse = {n, 0}, .D = D, .n = n, .n_kv = 1};
 }
 
-/* As many key heads as there are ranks, one for each; the first one begins where the caller's pointers do. */
+/* A key head for each rank, and its n query heads. The first one begins where the caller's pointers do. */
 static own_heads one_each(const tess_context *context, int64_t n, int64_t D)
 {
     const int64_t c = context->points.degree;
