@@ -140,6 +140,7 @@ typedef struct tess_attention {
     int64_t page_stride; /* elements between pages of k, and of v; 0: no sequence has pages */
     float *lse;          /* (T, H); may be NULL in forward */
     float *state;        /* (T, H, D + 2) m, l and o, or NULL: a call has all keys of its sequences */
+    int64_t most_keys;   /* work space is that of a call with at least this many keys, and queries; 0: no such limit */
     tess_dtype dtype;
 } tess_attention;
 

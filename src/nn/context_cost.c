@@ -77,20 +77,37 @@ static tess_context_cost cost_by_heads(const tess_context_sizes *s, const tess_c
     return cost;
 }
 
-/* The rank's own queries, of all heads. Backward computes dq of own queries, and dk and dv of own keys, and so the
- * scores and their gradient for both. */
-static tess_context_cost cost_by_queries(const tess_context_sizes *s, const tess_context *context)
+/* The rank's own queries, of n key heads and their query heads. Backward computes dq of own queries, and dk and dv of
+ * own keys, and so the scores and their gradient for both. */
+static tess_context_cost cost_by_rows(const tess_context_sizes *s, const tess_context *context, int64_t n)
 {
-    const int64_t H = s->n_heads, G = s->n_kv_heads, D = s->head_size, c = context->points.degree;
-    const int64_t others = s->n_tokens - s->n_tokens / c;
-    const double flops = 2.0 * (double)(H * D), queries = flops * tess_context_token_pairs(s, context, false),
+    const int64_t h = n * (s->n_heads / s->n_kv_heads), D = s->head_size;
+    const int64_t others = s->n_tokens - s->n_tokens / context->points.degree;
+    const double flops = 2.0 * (double)(h * D), queries = flops * tess_context_token_pairs(s, context, false),
                  keys = flops * tess_context_token_pairs(s, context, true);
     tess_context_cost cost = {.forward.flops = 2 * queries, .backward.flops = 3 * queries + 4 * keys};
-    cost.forward.elements = others * 2 * G * D;
-    cost.forward.exchanges = 2 * G;
-    cost.backward.elements = others * (3 * H + 2 * G) * D;
-    cost.backward.floats = others * H;
-    cost.backward.exchanges = 6 * G;
+    cost.forward.elements = others * 2 * n * D;
+    cost.forward.exchanges = 2 * n;
+    cost.backward.elements = others * (3 * h + 2 * n) * D;
+    cost.backward.floats = others * h;
+    cost.backward.exchanges = 6 * n;
+    return cost;
+}
+
+/* Forward by rows, and backward by heads, a key head for each rank at a time; by rows for those that are left. */
+static tess_context_cost cost_of_gather(const tess_context_sizes *s, const tess_context *context)
+{
+    const int64_t G = s->n_kv_heads, c = context->points.degree, rounds = G / c;
+    tess_context_sizes round = *s;
+    round.n_heads = c * (s->n_heads / G);
+    round.n_kv_heads = c;
+    const tess_context_pass by_heads = cost_by_heads(&round, context).backward;
+    const tess_context_pass left = cost_by_rows(s, context, G % c).backward;
+    tess_context_cost cost = cost_by_rows(s, context, G);
+    cost.backward = (tess_context_pass){.elements = rounds * by_heads.elements + left.elements,
+                                        .floats = rounds * by_heads.floats + left.floats,
+                                        .exchanges = rounds * by_heads.exchanges + left.exchanges,
+                                        .flops = (double)rounds * by_heads.flops + left.flops};
     return cost;
 }
 
@@ -115,13 +132,13 @@ static int64_t pieces_of_others(const tess_context_sizes *s, const tess_context 
     return n;
 }
 
-/* The rank's own queries, as with gather. A leaf of keys travels to each rank that sees it, in backward again, and then
+/* The rank's own queries. A leaf of keys travels to each rank that sees it, in backward again, and then
  * a leaf of queries, of their gradients, and of two numbers for each row and head, to each rank with keys for it. */
 static tess_context_cost cost_of_ring(const tess_context_sizes *s, const tess_context *context)
 {
     const int64_t H = s->n_heads, G = s->n_kv_heads, D = s->head_size, rows = s->n_tokens / context->n_leaves;
     const int64_t keys = pieces_of_others(s, context, true), queries = pieces_of_others(s, context, false);
-    tess_context_cost cost = cost_by_queries(s, context);
+    tess_context_cost cost = cost_by_rows(s, context, G);
     cost.forward.elements = keys * rows * 2 * G * D;
     cost.forward.exchanges = keys;
     cost.backward.elements = cost.forward.elements + queries * rows * 2 * H * D;
@@ -135,5 +152,5 @@ tess_context_cost tess_context_cost_of(const tess_context_sizes *sizes, const te
 {
     if (way == TESS_WAY_ULYSSES || context->points.degree == 1)
         return cost_by_heads(sizes, context);
-    return way == TESS_WAY_RING ? cost_of_ring(sizes, context) : cost_by_queries(sizes, context);
+    return way == TESS_WAY_RING ? cost_of_ring(sizes, context) : cost_of_gather(sizes, context);
 }

@@ -2,6 +2,7 @@
  * itself in other batches (bit for bit), and with bad input. */
 #include "device/attention_naive.h"
 #include "device/cuda_shim/cuda_shim_stream.h"
+#include "device/dry_device.h"
 
 typedef double real;
 #define real_exp exp
@@ -933,6 +934,143 @@ static void impossible_arguments_are_refused(void)
     }
 }
 
+/* ---- Many short sequences ---- */
+enum { SHORT_ROWS = 640, MOST_SHORT = SHORT_ROWS };
+
+/* Describes a problem's only sequence as many of these lengths, in turns. Returns their number. */
+static int64_t cut_rows(const problem *p, const int *lengths, int n_lengths, tess_attention_seq *seqs)
+{
+    int64_t n = 0;
+    for (int64_t at = 0; at < p->T; n++) {
+        const int64_t left = p->T - at, length = lengths[n % n_lengths] < left ? lengths[n % n_lengths] : left;
+        seqs[n] = (tess_attention_seq){.q_begin = at,
+                                       .q_len = length,
+                                       .k_len = length,
+                                       .k = (const char *)p->seqs[0].k + (size_t)(at * p->a.k_stride) * p->size,
+                                       .v = (const char *)p->seqs[0].v + (size_t)(at * p->a.v_stride) * p->size,
+                                       .k_end = length,
+                                       .k_row = at,
+                                       .first = true,
+                                       .last = true};
+        at += length;
+    }
+    return n;
+}
+
+/* Work space of a plan is that of long rows. */
+static void expect_no_more_work_space(const char *level, int n_threads, const int *lengths, int n_lengths)
+{
+    static tess_attention_seq seqs[MOST_SHORT];
+    const shape s = {4, 1, 32, 0, 1, {SHORT_ROWS}, {0}};
+    tess_stream *full = stream_create(level, n_threads), *cut = stream_create(level, n_threads);
+    if (full == NULL)
+        return;
+    problem *p = problem_create(&s, TESS_BF16);
+    const tess_attention whole = p->a;
+    p->a.most_keys = n_threads > 1 ? SHORT_ROWS : 0; /* else each thread may take a sequence, but not the only one */
+    forward(full, &p->a);
+    backward(full, p);
+    p->a.seqs = seqs;
+    p->a.n_seqs = cut_rows(p, lengths, n_lengths, seqs);
+    forward(cut, &p->a);
+    backward(cut, p);
+    EXPECT(tess_stream_work_bytes(cut) <= tess_stream_work_bytes(full));
+    tess_stream_destroy(&cut);
+    /* A ring: sequences that end in a call that keeps sums of others; a part of a long one; and most_keys of both. */
+    cut = stream_create(level, n_threads);
+    p->a.state = take(sizeof(float) * (size_t)(p->T * s.H * (s.D + 2)));
+    p->a.most_keys = SHORT_ROWS + TESS_ATTENTION_PART;
+    forward(cut, &p->a);
+    tess_stream_destroy(&full);
+    full = stream_create(level, n_threads);
+    tess_attention_seq part = whole.seqs[0];
+    part.k_end = part.k_len;
+    part.first = true;
+    p->a.seqs = &part;
+    p->a.n_seqs = 1;
+    forward(full, &p->a);
+    EXPECT(tess_stream_work_bytes(cut) <= tess_stream_work_bytes(full));
+    free(p->a.state);
+    problem_destroy(p);
+    tess_stream_destroy(&full);
+    tess_stream_destroy(&cut);
+}
+
+static void short_sequences_take_no_more_work_space_than_one_row(void)
+{
+    static const int lengths[] = {33, 65, 5, 1, 129, 9};
+    for (int l = 1; l < N_LEVELS; l++) /* the reference takes none */
+        for (int n_threads = 1; n_threads <= 3; n_threads += 2)
+            for (int i = 0; i < 7 && strcmp(levels[l], "cuda") != 0; i++)
+                if (test_takes())
+                    expect_no_more_work_space(levels[l], n_threads, i < 6 ? &lengths[i] : lengths, i < 6 ? 1 : 6);
+}
+
+/* Their keys are packed in several rounds. */
+static void expect_cut_rows_alone(tess_stream *stream, problem *p, problem *other, const int *lengths, int n_lengths)
+{
+    static tess_attention_seq seqs[MOST_SHORT];
+    p->a.seqs = other->a.seqs = seqs;
+    p->a.n_seqs = cut_rows(p, lengths, n_lengths, seqs);
+    forward(stream, &p->a);
+    other->a.n_seqs = 1;
+    for (int64_t i = 0; i < p->a.n_seqs; i++) {
+        other->a.seqs = &seqs[i];
+        forward(stream, &other->a);
+    }
+    expect_same_outputs(p, other);
+}
+
+/* Several runs of queries have the keys of one sequence, whose copy they share. */
+static void expect_shared_keys(tess_stream *stream, problem *p, problem *other)
+{
+    const tess_attention_seq s = p->seqs[0];
+    tess_attention_seq runs[3] = {s, s, s};
+    static const int64_t ends[] = {100, 129, SHORT_ROWS};
+    for (int64_t i = 0, begin = 0; i < 3; begin = ends[i++]) {
+        runs[i].q_begin = begin;
+        runs[i].q_len = ends[i] - begin;
+        runs[i].k_len = ends[i];
+    }
+    p->a.seqs = p->seqs;
+    p->a.n_seqs = 1;
+    forward(stream, &p->a);
+    other->a.seqs = runs;
+    other->a.n_seqs = 3;
+    forward(stream, &other->a);
+    expect_same_outputs(p, other);
+    tess_attention_seq swapped[] = {runs[2], runs[0], runs[1]};
+    other->a.seqs = swapped;
+    forward(stream, &other->a);
+    expect_same_outputs(p, other);
+}
+
+static void sequences_of_one_call_have_the_bits_of_calls_of_their_own(void)
+{
+    static const int lengths[] = {33, 65, 200, 7};
+    static const shape of[] = {{4, 2, 64, 0, 1, {SHORT_ROWS}, {0}}, {2, 1, 33, 40, 1, {SHORT_ROWS}, {0}}};
+    for (int l = 1; l < N_LEVELS; l++)
+        for (int i = 0; i < 2 && strcmp(levels[l], "cuda") != 0; i++) {
+            tess_stream *stream = stream_create(levels[l], 2);
+            if (stream == NULL)
+                continue;
+            random_state = 23;
+            problem *p = problem_create(&of[i], TESS_BF16);
+            random_state = 23;
+            problem *other = problem_create(&of[i], TESS_BF16);
+            const tess_attention_seq *own = p->a.seqs;
+            for (int n = 1; n <= 4; n += 3) {
+                forget_results(p);
+                expect_cut_rows_alone(stream, p, other, lengths, n);
+            }
+            p->a.seqs = own;
+            expect_shared_keys(stream, p, other);
+            problem_destroy(p);
+            problem_destroy(other);
+            tess_stream_destroy(&stream);
+        }
+}
+
 static const test_case cases[] = {
     CASE(output_and_gradients_agree_with_float64),
     CASE(output_agrees_with_float64_behind_cached_keys),
@@ -945,6 +1083,8 @@ static const test_case cases[] = {
     CASE(parts_in_another_order_give_other_bits),
     CASE(parts_are_within_2e_6_of_float64),
     CASE(the_merge_in_double_is_full_attention),
+    CASE(short_sequences_take_no_more_work_space_than_one_row),
+    CASE(sequences_of_one_call_have_the_bits_of_calls_of_their_own),
     CASE(keys_in_pages_give_the_bits_of_keys_in_a_row),
     CASE(tensor_cores_agree_with_float64),
     CASE(tensor_cores_give_a_row_the_same_bits_everywhere),

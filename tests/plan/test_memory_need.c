@@ -467,6 +467,73 @@ static void equal_ranks_share_a_dry_rank(void)
         }
 }
 
+/* ---- Ranks that divide tokens ---- */
+enum { LONG_ROW = 3072 };
+
+/* A row of documents that begin and end anywhere; *self: the lengths that take turns. */
+static tess_status next_documents(void *self, int64_t index, tess_batch *batch)
+{
+    static int32_t ids[LONG_ROW], pos[LONG_ROW], cu_seqlens[LONG_ROW + 1];
+    const int *lengths = self;
+    int64_t n = 0, at = 0;
+    for (; at < LONG_ROW; n++) {
+        const int64_t length = lengths[n % 3] < LONG_ROW - at ? lengths[n % 3] : LONG_ROW - at;
+        cu_seqlens[n] = (int32_t)at;
+        for (int64_t i = 0; i < length; i++) {
+            ids[at + i] = (int32_t)((index + at + i) % 1000);
+            pos[at + i] = (int32_t)i;
+        }
+        at += length;
+    }
+    cu_seqlens[n] = LONG_ROW;
+    *batch = (tess_batch){
+        .n_tokens = LONG_ROW, .n_seqs = n, .ids = ids, .pos = pos, .targets = ids, .cu_seqlens = cu_seqlens};
+    return TESS_OK;
+}
+
+/* One row without an end takes what is predicted; documents take no more. */
+static void run_context(const char *method, const int *lengths, bool exactly)
+{
+    tess_config config = {0};
+    tess_runtime *rt = test_stay_joined();
+    tess_engine *engine;
+    tess_engine_report report;
+    tess_dry_report mine;
+    tess_model_config sizes = model_of(false, VOCABULARY, 1);
+    size_t before[TESS_POOL_COUNT];
+    const int world = tess_runtime_world(rt);
+    char overrides[384];
+    sizes.max_position = LONG_ROW;
+    snprintf(overrides, sizeof(overrides),
+             "training.local_batch_size=1 training.global_batch_size=2 training.seq_len=%d "
+             "parallelism.context_parallel_degree=%d training.context_leaves=%d parallelism.context_parallel_method=%s",
+             LONG_ROW, world, 2 * world, method);
+    configure(overrides, world, &config);
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
+        before[pool] = in_use(rt, pool);
+    const tess_memory_plan plan = tess_memory_plan_of(&config, world);
+    EXPECT_OK(tess_dry_rank(&plan, &sizes, tess_runtime_rank(rt), &mine));
+    EXPECT_OK(tess_engine_create(rt, &config, &sizes, NULL, &engine));
+    tess_batch_source source = tess_engine_source(engine, (void *)(uintptr_t)lengths, next_documents);
+    EXPECT_OK(tess_engine_step(engine, &source, &report));
+    const double got = (double)(in_use(rt, TESS_POOL_ACTIVATIONS) - before[TESS_POOL_ACTIVATIONS]),
+                 want = mine.engine_host[TESS_POOL_ACTIVATIONS];
+    if (exactly ? got != want : got > want)
+        test_fail(__FILE__, __LINE__, "%d ranks, %s, documents of %d: activations of rank %d: %.0f, %.0f", world,
+                  method, lengths[0], tess_runtime_rank(rt), got, want);
+    tess_engine_destroy(&engine);
+    tess_config_free(&config);
+}
+
+static void documents_over_ranks_take_no_more_than_predicted(void)
+{
+    static const char *const methods[] = {"ring", "gather", "ulysses"};
+    static const int lengths[][3] = {{LONG_ROW, LONG_ROW, LONG_ROW}, {5, 5, 5}, {33, 1, 65}, {130, 500, 7}};
+    for (int method = 0; method < 3; method++)
+        for (int i = 0; i < 4; i += method == 0 ? 1 : 2)
+            run_context(methods[method], lengths[i], i == 0);
+}
+
 static const test_case cases[] = {
     CASE(each_pool_is_predicted, 1),
     {"each_pool_of_2_ranks_is_predicted", each_pool_is_predicted, 2, 0},
@@ -484,6 +551,8 @@ static const test_case cases[] = {
     {"stages_of_3_ranks_are_predicted", stages_are_predicted, 3, 0},
     {"stages_of_4_ranks_are_predicted", stages_are_predicted, 4, 0},
     {"stages_of_6_ranks_are_predicted", stages_are_predicted, 6, 0},
+    {"documents_over_2_ranks_take_no_more_than_predicted", documents_over_ranks_take_no_more_than_predicted, 2, 0},
+    {"documents_over_4_ranks_take_no_more_than_predicted", documents_over_ranks_take_no_more_than_predicted, 4, 0},
     CASE(what_would_fit_fits),
     CASE(equal_ranks_share_a_dry_rank),
 };

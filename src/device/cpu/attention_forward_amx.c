@@ -16,7 +16,8 @@ enum {
     GROUPS = ATTENTION_ROWS / TILE_ROWS,
     KEY_TILES = ATTENTION_KEYS / TILE_ROWS,
     KEY_STEPS = ATTENTION_KEYS / TILE_K,
-    OWN_BLOCKS = 3 /* blocks that a tile packs for itself: previous, current and next */
+    OWN_BLOCKS = 3,  /* blocks that a tile packs for itself: previous, current and next */
+    ROUND_SEQS = 512 /* a round has room for this many sequences without packed keys */
 };
 
 /* Number of elements of one packed block: keys (KEY_TILES, steps of k) and values (D / 16, KEY_STEPS), the same number
@@ -156,15 +157,24 @@ static void store_state(const tess_attention *a, const attention_tile *t, const 
     const int64_t D = a->head_size;
     int64_t token[ATTENTION_ROWS], head[ATTENTION_ROWS];
     attention_rows(t, 0, t->n_rows, token, head);
-    for (int64_t r = 0; r < t->n_rows; r++) {
-        const int64_t g = r / TILE_ROWS, lane = r % TILE_ROWS;
-        float m[TILE_ROWS], l[TILE_ROWS], *to = attention_row_state(a, token[r], head[r]);
+    for (int64_t first = 0; first < t->n_rows; first += TILE_ROWS) {
+        const int64_t g = first / TILE_ROWS, n = min64(t->n_rows - first, TILE_ROWS);
+        float m[TILE_ROWS], l[TILE_ROWS], *to[TILE_ROWS];
         _mm512_storeu_ps(m, state[g].m);
         _mm512_storeu_ps(l, state[g].l);
-        to[0] = m[lane];
-        to[1] = l[lane];
-        for (int64_t d = 0; d < D; d++)
-            to[2 + d] = out[(d / TILE_ROWS * GROUPS + g) * TILE_FLOATS + d % TILE_ROWS * 16 + lane];
+        for (int64_t r = 0; r < n; r++) {
+            to[r] = attention_row_state(a, token[first + r], head[first + r]);
+            to[r][0] = m[r];
+            to[r][1] = l[r];
+        }
+        for (int64_t d = 0; d < D; d += TILE_ROWS) {
+            __m512i square[TILE_ROWS];
+            for (int i = 0; i < TILE_ROWS; i++)
+                square[i] = _mm512_load_si512(out + (d / TILE_ROWS * GROUPS + g) * TILE_FLOATS + i * 16);
+            transpose_16x16_avx512(square);
+            for (int64_t r = 0; r < n; r++)
+                v_store(to[r] + 2 + d, _mm512_castsi512_ps(square[r]), min64(TILE_ROWS, D - d));
+        }
     }
 }
 
@@ -195,22 +205,23 @@ static void write_tile(const tess_attention *a, const attention_tile *t, const s
         a->lse[token[r] * a->n_heads + head[r]] = lse[r];
 }
 
-/* Returns the number of blocks of keys of a call. */
-static int64_t blocks_of(const tess_attention *a, const tess_attention_seq *s)
-{
-    return divide_up(tess_attention_key_end(a, s) - s->k_begin, ATTENTION_KEYS);
-}
-
-/* Whether the blocks of a sequence are packed in advance: several tiles use them, or they come in parts. */
+/* Whether the blocks of a sequence are packed in advance: several tiles use them, or tiles keep their sums between
+ * calls. */
 static bool packs_in_advance(const tess_attention *a, const tess_attention_seq *s)
 {
-    return s->q_len * (a->n_heads / a->n_kv_heads) > ATTENTION_ROWS || a->state != NULL;
+    return s->q_len * (a->n_heads / a->n_kv_heads) > ATTENTION_ROWS || (a->state != NULL && !(s->first && s->last));
 }
 
-/* Blocks that were packed in advance. The blocks of sequence i begin at block first[i]; -1: its tiles pack their
- * own. */
+/* Keys of a sequence that were packed in advance, or that are not. Neighbours whose keys begin at the same row have one
+ * copy. */
+typedef struct packed_seq {
+    int64_t first, n_blocks; /* head h has blocks from first + h n_blocks on; first -1: its tiles pack their own */
+    int64_t begin, end;      /* the keys of the copy that some query sees */
+} packed_seq;
+
+/* The packed keys of a round, which all of its tiles read. */
 typedef struct packed_keys {
-    int64_t *first;
+    packed_seq *seqs;
     uint16_t *blocks;
 } packed_keys;
 
@@ -223,15 +234,15 @@ typedef struct key_block {
 static key_block key_block_of(const attention_forward_job *job, const attention_tile *t, int64_t block, uint16_t *own)
 {
     const packed_keys *packed = job->context;
-    const int64_t first = packed->first[t->seq_index], base = block * ATTENTION_KEYS;
+    const packed_seq *keys = &packed->seqs[t->seq_index];
+    const int64_t base = block * ATTENTION_KEYS;
     const int64_t n = min64(ATTENTION_KEYS, t->key_end - base), k_begin = t->seq->k_begin;
     key_block b = {.base = base, .n = divide_up(n, TILE_K) * TILE_K, .packed = own};
-    if (first < 0)
+    if (keys->first < 0)
         pack_block(job->a, t->seq, t->kv_head, base, n, own);
     else
-        b.packed =
-            packed->blocks + (first + t->kv_head * blocks_of(job->a, t->seq) + block - k_begin / ATTENTION_KEYS) *
-                                 block_elements(job->a);
+        b.packed = packed->blocks + (keys->first + t->kv_head * keys->n_blocks + block - k_begin / ATTENTION_KEYS) *
+                                        block_elements(job->a);
     return b;
 }
 
@@ -317,7 +328,7 @@ static void forward_blocks(const attention_forward_job *job, const attention_til
 
 static void forward_tile(const attention_forward_job *job, const attention_tile *t, void *memory)
 {
-    if (t->n_rows <= TILE_ROWS && ((const packed_keys *)job->context)->first[t->seq_index] < 0) {
+    if (t->n_rows <= TILE_ROWS && ((const packed_keys *)job->context)->seqs[t->seq_index].first < 0) {
         tess_attention_few_rows_amx(job->a, t, memory);
         return;
     }
@@ -339,10 +350,92 @@ static void forward_tile(const attention_forward_job *job, const attention_tile 
         store_state(job->a, t, state, at.out);
 }
 
+/* ---- Rounds ---- */
+/* Sequences whose keys are packed together: as many neighbours as there is room for. Many short sequences take more
+ * blocks than one long sequence of as many keys, because each has a last block that is not full. With room that depends
+ * on the number of keys alone, a plan for full rows holds for short documents, too. */
 typedef struct pack_job {
-    const tess_attention *a;
+    const tess_attention *a; /* the sequences of the round */
     packed_keys packed;
+    int64_t n_blocks;
 } pack_job;
+
+static size_t blocks_bytes(const tess_attention *a, int64_t n_blocks)
+{
+    return sizeof(uint16_t) * (size_t)(n_blocks * block_elements(a));
+}
+
+static size_t seqs_bytes(int64_t n)
+{
+    return attention_align(sizeof(packed_seq) * (size_t)n);
+}
+
+/* Whether two neighbours share the copy of their keys. */
+static bool shares_keys(const tess_attention *a, const tess_attention_seq *s, const tess_attention_seq *next)
+{
+    return s->k == next->k && s->v == next->v && s->pages == next->pages && s->k_begin == next->k_begin &&
+           packs_in_advance(a, s) && packs_in_advance(a, next);
+}
+
+/* Returns the end of the neighbours from sequence i on that share their keys, and the number of these keys in *n. */
+static int64_t sharing_end(const tess_attention *a, int64_t i, int64_t *n)
+{
+    const tess_attention_seq *s = &a->seqs[i];
+    int64_t end = i + 1, last = tess_attention_key_end(a, s);
+    for (; end < a->n_seqs && shares_keys(a, s, &a->seqs[end]); end++)
+        last = max64(last, tess_attention_key_end(a, &a->seqs[end]));
+    *n = packs_in_advance(a, s) ? last - s->k_begin : 0;
+    return end;
+}
+
+/* Returns the size of the room for packed keys: for all of them and an eighth more, if sequences are long. */
+static size_t room_bytes(const tess_attention *a)
+{
+    int64_t all = 0, n;
+    for (int64_t i = 0; i < a->n_seqs;) {
+        i = sharing_end(a, i, &n);
+        all += n;
+    }
+    if (a->most_keys > 0)
+        all = a->most_keys;
+    return blocks_bytes(a, divide_up(all + all / 8, ATTENTION_KEYS) * a->n_kv_heads) + seqs_bytes(ROUND_SEQS);
+}
+
+/* Takes sequences from the first one on until the room is full, at least one with those that share its keys. Returns
+ * their number. */
+static int64_t take_round(const tess_attention *a, size_t room, pack_job *job)
+{
+    int64_t i = 0;
+    job->n_blocks = 0;
+    while (i < a->n_seqs) {
+        int64_t n;
+        const int64_t end = sharing_end(a, i, &n), n_blocks = divide_up(n, ATTENTION_KEYS);
+        const int64_t all = job->n_blocks + n_blocks * a->n_kv_heads;
+        if (i > 0 && blocks_bytes(a, all) + seqs_bytes(end) > room)
+            break;
+        i = end;
+        job->n_blocks = all;
+    }
+    return i;
+}
+
+/* Places the blocks of a round. */
+static void place_blocks(pack_job *job)
+{
+    const tess_attention *a = job->a;
+    int64_t first = 0, n;
+    for (int64_t i = 0; i < a->n_seqs;) {
+        const int64_t begin = i;
+        i = sharing_end(a, i, &n);
+        packed_seq p = {.first = n > 0 ? first : -1, .n_blocks = divide_up(n, ATTENTION_KEYS), .begin = INT64_MAX};
+        p.end = a->seqs[begin].k_begin + n;
+        first += p.n_blocks * a->n_kv_heads;
+        for (int64_t k = begin; k < i; k++)
+            p.begin = min64(p.begin, attention_first_key(a, a->seqs[k].k_len - a->seqs[k].q_len));
+        for (int64_t k = begin; k < i; k++)
+            job->packed.seqs[k] = p;
+    }
+}
 
 static void pack_blocks(void *context, int64_t begin, int64_t end, TESS_UNUSED int worker)
 {
@@ -350,17 +443,13 @@ static void pack_blocks(void *context, int64_t begin, int64_t end, TESS_UNUSED i
     const tess_attention *a = job->a;
     int64_t i = 0;
     for (int64_t block = begin; block < end; block++) {
-        const tess_attention_seq *s;
-        int64_t n_blocks;
-        for (;; i++) {
-            s = &a->seqs[i];
-            n_blocks = blocks_of(a, s);
-            if (job->packed.first[i] >= 0 && block < job->packed.first[i] + n_blocks * a->n_kv_heads)
-                break;
-        }
-        const int64_t at = block - job->packed.first[i], base = s->k_begin + at % n_blocks * ATTENTION_KEYS;
-        if (base + ATTENTION_KEYS > attention_first_key(a, s->k_len - s->q_len))
-            pack_block(a, s, at / n_blocks, base, min64(ATTENTION_KEYS, tess_attention_key_end(a, s) - base),
+        const packed_seq *p = &job->packed.seqs[i];
+        while (p->first < 0 || block >= p->first + p->n_blocks * a->n_kv_heads)
+            p = &job->packed.seqs[++i];
+        const tess_attention_seq *s = &a->seqs[i];
+        const int64_t at = block - p->first, base = s->k_begin + at % p->n_blocks * ATTENTION_KEYS;
+        if (base + ATTENTION_KEYS > p->begin)
+            pack_block(a, s, at / p->n_blocks, base, min64(ATTENTION_KEYS, p->end - base),
                        job->packed.blocks + block * block_elements(a));
     }
 }
@@ -370,33 +459,31 @@ tess_status tess_attention_forward_amx(tess_stream *stream, const tess_attention
     if (a->dtype != TESS_BF16)
         return tess_attention_forward_avx512(stream, a);
     TESS_TRY(tess_attention_check(a, NULL));
-    int64_t n_blocks = 0;
-    for (int64_t i = 0; i < a->n_seqs; i++)
-        if (packs_in_advance(a, &a->seqs[i]))
-            n_blocks += blocks_of(a, &a->seqs[i]) * a->n_kv_heads;
-    const size_t packed_bytes = sizeof(uint16_t) * (size_t)(n_blocks * block_elements(a));
-    const size_t first_bytes = attention_align(sizeof(int64_t) * (size_t)a->n_seqs);
-    pack_job job = {.a = a};
-    attention_forward_job tiles = {.a = a,
+    const size_t room = room_bytes(a);
+    tess_attention round = *a;
+    pack_job job = {.a = &round};
+    attention_forward_job tiles = {.a = &round,
                                    .worker_bytes = worker_bytes(a),
                                    .context = &job.packed,
                                    .enter = tess_tiles_enter,
                                    .leave = tess_tiles_leave,
                                    .tile = forward_tile};
     void *scratch;
-    TESS_TRY(tess_stream_scratch(
-        stream, packed_bytes + first_bytes + tiles.worker_bytes * (size_t)tess_threads_count(stream->threads),
-        &scratch));
-    job.packed.blocks = scratch;
-    job.packed.first = (int64_t *)((char *)scratch + packed_bytes);
-    tiles.worker_memory = (char *)job.packed.first + first_bytes;
-    n_blocks = 0;
-    for (int64_t i = 0; i < a->n_seqs; i++) {
-        const bool shared = packs_in_advance(a, &a->seqs[i]);
-        job.packed.first[i] = shared ? n_blocks : -1;
-        n_blocks += shared ? blocks_of(a, &a->seqs[i]) * a->n_kv_heads : 0;
+    for (int64_t i = 0; i < a->n_seqs; i += round.n_seqs) {
+        round.seqs = a->seqs + i;
+        round.n_seqs = a->n_seqs - i;
+        round.n_seqs = take_round(&round, room, &job);
+        /* A call with more keys than most_keys may still need more room. */
+        const size_t bytes = blocks_bytes(a, job.n_blocks) + seqs_bytes(round.n_seqs);
+        const size_t keys_bytes = bytes > room ? bytes : room;
+        TESS_TRY(tess_stream_scratch(
+            stream, keys_bytes + tiles.worker_bytes * (size_t)tess_threads_count(stream->threads), &scratch));
+        job.packed.blocks = scratch;
+        job.packed.seqs = (packed_seq *)((char *)scratch + blocks_bytes(a, job.n_blocks));
+        tiles.worker_memory = (char *)scratch + keys_bytes;
+        place_blocks(&job);
+        tess_threads_run(stream->threads, pack_blocks, &job, job.n_blocks, 1);
+        tess_attention_run_forward(stream, &tiles);
     }
-    tess_threads_run(stream->threads, pack_blocks, &job, n_blocks, 1);
-    tess_attention_run_forward(stream, &tiles);
     return TESS_OK;
 }

@@ -256,7 +256,6 @@ tess_status tess_attention_run_backward(tess_stream *stream, const tess_attentio
 {
     const tess_attention *a = &g->forward;
     const int n_threads = tess_threads_count(stream->threads);
-    const bool together = g->in_part || a->state != NULL || units_are_too_few(a, n_threads);
     int64_t longest = 0, tokens = 0;
     if (g->wanted == TESS_ATTENTION_SINKS) {
         run_sinks(stream, g, steps, g->delta);
@@ -266,8 +265,11 @@ tess_status tess_attention_run_backward(tess_stream *stream, const tess_attentio
         longest = max64(longest, max64(a->seqs[i].q_len, tess_attention_key_end(a, &a->seqs[i]) - a->seqs[i].k_begin));
         tokens = max64(tokens, a->seqs[i].q_begin + a->seqs[i].q_len);
     }
-    backward_run run = {.g = g, .steps = steps, .unit_bytes = steps->unit_bytes(a, longest)};
-    const size_t units_bytes = run.unit_bytes * (together ? 1 : (size_t)n_threads);
+    const size_t room = steps->unit_bytes(a, max64(longest, a->most_keys)), own = steps->unit_bytes(a, longest);
+    const bool together = g->in_part || a->state != NULL || units_are_too_few(a, n_threads) ||
+                          (a->most_keys > 0 && own * (size_t)n_threads > room);
+    backward_run run = {.g = g, .steps = steps, .unit_bytes = own};
+    const size_t units_bytes = together || a->most_keys > 0 ? room : own * (size_t)n_threads;
     const size_t workers_bytes = steps->worker_bytes * (size_t)n_threads;
     const size_t delta_bytes = g->dsinks != NULL ? sizeof(float) * (size_t)(tokens * a->n_heads) : 0;
     void *scratch;

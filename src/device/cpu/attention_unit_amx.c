@@ -23,7 +23,8 @@ void tess_attention_pack_keys_amx(const attention_unit *u, int64_t block)
             pack_rows(k + i, D, l.k_rows + i * ld);
             pack_rows(v + i, D, l.v_rows + i * ld);
         }
-        pack_pairs(k + j, 1, D, true, l.k_turned + j / TILE_K * TILE_BF16, STEPS * TILE_BF16);
+        if (u->g->wanted != TESS_ATTENTION_KEYS) /* dq alone reads them */
+            pack_pairs(k + j, 1, D, true, l.k_turned + j / TILE_K * TILE_BF16, STEPS * TILE_BF16);
     }
 }
 
@@ -53,17 +54,23 @@ static int64_t dq_at(int64_t r, int64_t d)
     return (d / TILE_ROWS * PARTS + r / TILE_ROWS) * TILE_FLOATS + d % TILE_ROWS * 16 + r % TILE_ROWS;
 }
 
-/* Takes the sums of earlier calls. */
+/* Takes the sums of earlier calls. Sixteen rows and columns at a time, because tiles have a query in each lane. */
 static void load_dq(const attention_unit *u, int64_t rep, int64_t tile, float *dq)
 {
-    const int64_t D = u->a->head_size, row = u->seq->q_begin + tile * BLOCK;
-    const int64_t n = min64(BLOCK, u->seq->q_len - tile * BLOCK);
+    const int64_t D = u->a->head_size, row = u->seq->q_begin + tile * BLOCK, head = u->kv_head * u->n_rep + rep;
+    const int64_t n = u->seq->first ? 0 : min64(BLOCK, u->seq->q_len - tile * BLOCK);
     memset(dq, 0, sizeof(float) * (size_t)(BLOCK * padded_head(u->a)));
-    for (int64_t r = 0; !u->seq->first && r < n; r++) {
-        const float *sum = attention_query_sum(u, row + r, u->kv_head * u->n_rep + rep);
-        for (int64_t d = 0; d < D; d++)
-            dq[dq_at(r, d)] = sum[d];
-    }
+    for (int64_t r = 0; r < n; r += TILE_ROWS)
+        for (int64_t d = 0; d < D; d += TILE_ROWS) {
+            __m512i square[TILE_ROWS];
+            for (int64_t i = 0; i < TILE_ROWS; i++)
+                square[i] = r + i < n ? _mm512_castps_si512(v_load(attention_query_sum(u, row + r + i, head) + d,
+                                                                   min64(TILE_ROWS, D - d)))
+                                      : _mm512_setzero_si512();
+            transpose_16x16_avx512(square);
+            for (int i = 0; i < TILE_ROWS; i++)
+                _mm512_store_si512(dq + dq_at(r, d) + i * 16, square[i]);
+        }
 }
 
 void tess_attention_pack_queries_amx(const attention_unit *u, int64_t rep, int64_t tile, TESS_UNUSED void *memory)
@@ -80,8 +87,10 @@ void tess_attention_pack_queries_amx(const attention_unit *u, int64_t rep, int64
             pack_rows_turned(q + i, D, t.q_columns + i * ld);
             pack_rows_turned(dout + i, D, t.dout_columns + i * ld);
         }
-        pack_pairs(q + j, TILE_ROWS, D, false, t.q_pairs + j * ld, TILE_BF16);
-        pack_pairs(dout + j, TILE_ROWS, D, false, t.dout_pairs + j * ld, TILE_BF16);
+        if (u->g->wanted != TESS_ATTENTION_QUERIES) { /* dk and dv alone read them */
+            pack_pairs(q + j, TILE_ROWS, D, false, t.q_pairs + j * ld, TILE_BF16);
+            pack_pairs(dout + j, TILE_ROWS, D, false, t.dout_pairs + j * ld, TILE_BF16);
+        }
     }
     for (int64_t i = 0; i < BLOCK; i++) {
         const int64_t token = begin + i;
@@ -104,10 +113,10 @@ static void write_key_row(const float *sum, int64_t j, int64_t ld, float factor,
     }
 }
 
-/* Returns where tiles of dk and dv (PARTS, D / 16) have element d of key j. */
+/* Returns where tiles of dk and dv (PARTS, D / 16) have element d of key j; d is a multiple of 16. */
 static int64_t key_at(int64_t j, int64_t d, int64_t ld)
 {
-    return (j / TILE_ROWS * (ld / TILE_ROWS) + d / TILE_ROWS) * TILE_FLOATS + j % TILE_ROWS * 16 + d % TILE_ROWS;
+    return (j / TILE_ROWS * (ld / TILE_ROWS) + d / TILE_ROWS) * TILE_FLOATS + j % TILE_ROWS * 16;
 }
 
 void tess_attention_load_keys_amx(const attention_unit *u, int64_t block, float *dk, float *dv)
@@ -115,53 +124,65 @@ void tess_attention_load_keys_amx(const attention_unit *u, int64_t block, float 
     const int64_t D = u->a->head_size, ld = padded_head(u->a), base = block * BLOCK;
     memset(dk, 0, sizeof(float) * (size_t)(BLOCK * ld));
     memset(dv, 0, sizeof(float) * (size_t)(BLOCK * ld));
-    for (int64_t j = 0; !u->seq->first && j < min64(BLOCK, u->n_keys - base); j++)
-        for (int64_t d = 0; d < D; d++) {
-            dk[key_at(j, d, ld)] = attention_key_sum(u, base + j)[d];
-            dv[key_at(j, d, ld)] = attention_key_sum(u, base + j)[D + d];
+    for (int64_t j = 0; !u->seq->first && j < min64(BLOCK, u->n_keys - base); j++) {
+        const float *sum = attention_key_sum(u, base + j);
+        for (int64_t d = 0; d < D; d += 16) {
+            const int64_t n = min64(16, D - d);
+            _mm512_store_ps(dk + key_at(j, d, ld), v_load(sum + d, n));
+            _mm512_store_ps(dv + key_at(j, d, ld), v_load(sum + D + d, n));
         }
+    }
 }
 
 void tess_attention_write_keys_amx(const attention_unit *u, int64_t block, const float *dk, const float *dv)
 {
     const tess_attention *a = u->a;
     const int64_t D = a->head_size, ld = padded_head(a), base = block * BLOCK, n = min64(BLOCK, u->n_keys - base);
-    for (int64_t j = 0; u->keeps_sums && j < n; j++)
-        for (int64_t d = 0; d < D; d++) {
-            attention_key_sum(u, base + j)[d] = dk[key_at(j, d, ld)];
-            attention_key_sum(u, base + j)[D + d] = dv[key_at(j, d, ld)];
+    if (attention_ends(a, u->seq)) {
+        for (int64_t j = 0; j < n; j++) {
+            const int64_t row = attention_key_row(u, base + j);
+            write_key_row(dk, j, ld, a->scale, D, (uint16_t *)u->g->dk + row * u->g->dk_stride + u->kv_head * D);
+            write_key_row(dv, j, ld, 1, D, (uint16_t *)u->g->dv + row * u->g->dv_stride + u->kv_head * D);
         }
-    for (int64_t j = 0; attention_ends(a, u->seq) && j < n; j++) {
-        const int64_t row = attention_key_row(u, base + j);
-        write_key_row(dk, j, ld, a->scale, D, (uint16_t *)u->g->dk + row * u->g->dk_stride + u->kv_head * D);
-        write_key_row(dv, j, ld, 1, D, (uint16_t *)u->g->dv + row * u->g->dv_stride + u->kv_head * D);
+        return;
     }
+    for (int64_t j = 0; j < n; j++) {
+        float *sum = attention_key_sum(u, base + j);
+        for (int64_t d = 0; d < D; d += 16) {
+            v_store(sum + d, _mm512_load_ps(dk + key_at(j, d, ld)), min64(16, D - d));
+            v_store(sum + D + d, _mm512_load_ps(dv + key_at(j, d, ld)), min64(16, D - d));
+        }
+    }
+}
+
+/* Loads sixteen queries and columns of tiles of dq, times factor, as a row for each query. */
+static void load_square(const float *dq, int64_t r, int64_t d, __m512 factor, __m512i square[TILE_ROWS])
+{
+    for (int i = 0; i < TILE_ROWS; i++)
+        square[i] = _mm512_castps_si512(_mm512_mul_ps(_mm512_load_ps(dq + dq_at(r, d) + i * 16), factor));
+    transpose_16x16_avx512(square);
 }
 
 void tess_attention_write_dq_amx(const attention_unit *u, int64_t rep, int64_t tile, TESS_UNUSED void *memory)
 {
     const tess_attention *a = u->a;
-    const int64_t D = a->head_size, n = min64(BLOCK, u->seq->q_len - tile * BLOCK);
+    const int64_t D = a->head_size, n = min64(BLOCK, u->seq->q_len - tile * BLOCK), head = u->kv_head * u->n_rep + rep;
+    const int64_t row = u->seq->q_begin + tile * BLOCK;
+    const bool ends = attention_ends(a, u->seq);
     const query_tile_amx t = query_tile_of(u, rep, tile);
-    uint16_t *out =
-        (uint16_t *)u->g->dq + (u->seq->q_begin + tile * BLOCK) * u->g->dq_stride + (u->kv_head * u->n_rep + rep) * D;
-    const __m512 scale = _mm512_set1_ps(a->scale);
-    for (int64_t r = 0; u->keeps_sums && r < n; r++) {
-        float *sum = attention_query_sum(u, u->seq->q_begin + tile * BLOCK + r, u->kv_head * u->n_rep + rep);
-        for (int64_t d = 0; d < D; d++)
-            sum[d] = t.dq[dq_at(r, d)];
-    }
-    for (int64_t r = 0; attention_ends(a, u->seq) && r < n; r += TILE_ROWS)
+    uint16_t *out = (uint16_t *)u->g->dq + row * u->g->dq_stride + head * D;
+    const __m512 factor = _mm512_set1_ps(ends ? a->scale : 1);
+    for (int64_t r = 0; r < n; r += TILE_ROWS)
         for (int64_t d = 0; d < D; d += TILE_ROWS) {
+            const int64_t width = min64(TILE_ROWS, D - d);
             __m512i square[TILE_ROWS];
-            for (int i = 0; i < TILE_ROWS; i++) {
-                const float *at = t.dq + (d / TILE_ROWS * PARTS + r / TILE_ROWS) * TILE_FLOATS + i * 16;
-                square[i] =
-                    _mm512_castps_si512(_mm512_add_ps(_mm512_mul_ps(_mm512_load_ps(at), scale), _mm512_setzero_ps()));
+            load_square(t.dq, r, d, factor, square);
+            for (int64_t i = 0; i < TILE_ROWS && r + i < n; i++) {
+                const __m512 x = _mm512_castsi512_ps(square[i]);
+                if (ends)
+                    v_store_bf16(out + (r + i) * u->g->dq_stride + d, _mm512_add_ps(x, _mm512_setzero_ps()), width);
+                else
+                    v_store(attention_query_sum(u, row + r + i, head) + d, x, width);
             }
-            transpose_16x16_avx512(square);
-            for (int64_t i = 0; i < TILE_ROWS && r + i < n; i++)
-                v_store_bf16(out + (r + i) * u->g->dq_stride + d, _mm512_castsi512_ps(square[i]),
-                             min64(TILE_ROWS, D - d));
         }
 }

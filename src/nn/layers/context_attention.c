@@ -7,11 +7,13 @@
  * only exchange. Each of c ranks receives (c - 1) / c of: (2 H + 2 G) D elements and H floats for each of its tokens in
  * forward, and (4 H + 4 G) D elements and H floats in backward.
  *
- * By queries: every rank gathers the keys and values of a key head, and attends with its own queries. Backward also
- * gathers queries, outputs and their gradients, and computes dq of own queries, and dk and dv of own keys. So no sum is
- * cut, and both kinds of rows are as many on each rank. It takes seven products where the other way takes five. Each
- * rank receives, for each token of the others: 2 G D elements in forward, and (3 H + 2 G) D elements and H floats in
- * backward. */
+ * By queries: every rank gathers the keys and values of a key head, and attends with its own queries. It receives, for
+ * each token of the others, 2 G D elements.
+ * Backward divides the key heads, c at a time, as by heads: five products, and the same work space of one key head and
+ * all tokens. G mod c key heads are left. For each of these a rank gathers keys, values, queries, outputs and their
+ * gradients, and computes dq of own queries, and dk and dv of own keys. So no sum is cut, and both kinds of rows are as
+ * many on each rank, but scores and their gradient are computed twice: seven products. For such a head a rank receives,
+ * for each token of the others, (3 H / G + 2) D elements and H / G floats. */
 #include "device/device.h"
 #include "nn/layers/layers.h"
 #include "nn/layers/transformer_layer.h"
@@ -23,10 +25,23 @@ typedef struct own_heads {
     int64_t D, first, n, n_kv;
 } own_heads;
 
-/* One key head and its query heads; they begin where the caller's pointers do. */
+/* One key head and its n query heads; they begin where the caller's pointers do. */
 static own_heads one_group(int64_t n, int64_t D)
 {
     return (own_heads){.q = {n * D, 0}, .kv = {D, 0}, .lse = {n, 0}, .D = D, .n = n, .n_kv = 1};
+}
+
+/* A key head for each rank, and its n query heads. The first one begins where the caller's pointers do. */
+static own_heads one_each(const tess_context *context, int64_t n, int64_t D)
+{
+    const int64_t c = context->points.degree;
+    return (own_heads){.q = {c * n * D, n * D},
+                       .kv = {c * D, D},
+                       .lse = {c * n, n},
+                       .D = D,
+                       .first = context->points.rank * n,
+                       .n = n,
+                       .n_kv = 1};
 }
 
 static bool goes_by_heads(const tess_context *context)
@@ -81,7 +96,9 @@ size_t tess_context_exchange_bytes(const tess_attention_params *p, const tess_co
         return p->sinks >= 0 ? (size_t)(n_tokens * p->n_heads) * sizeof(float) : 0;
     const own_heads h = heads_of(context, p->n_heads, p->n_kv_heads, p->head_size, 0);
     const int64_t own = h.n * context->points.degree, all = p->n_heads;
-    const int64_t most = !goes_by_heads(context) ? h.n : own > all ? own : all;
+    const int64_t most = !goes_by_heads(context) ? (p->n_kv_heads < context->points.degree ? h.n : own)
+                         : own > all             ? own
+                                                 : all;
     return (size_t)(n_tokens * most * p->head_size) * tess_dtype_size(dtype);
 }
 
@@ -265,6 +282,37 @@ tess_status tess_context_attention_forward(const tess_layer_call *c, const tess_
 }
 
 /* ---- Backward ---- */
+/* Computes the gradients of the rows [g->key_begin, g->key_end). Sequences inside them take five products; for others a
+ * part of the queries and a part of the keys are wanted. */
+static tess_status backward_run(const tess_layer_call *c, const tess_attention_grad *g)
+{
+    const int32_t *bounds = c->batch->cu_seqlens;
+    const int64_t n_seqs = c->batch->n_seqs;
+    int64_t inside = 0, after, longest = 0;
+    if (g->dsinks != NULL) /* they are sums over all rows */
+        return c->kernels->attention_backward(c->stream, g);
+    for (int64_t i = 0; i < n_seqs; i++)
+        longest = bounds[i + 1] - bounds[i] > longest ? bounds[i + 1] - bounds[i] : longest;
+    while (inside < n_seqs && bounds[inside] < g->key_begin)
+        inside++;
+    for (after = inside; after < n_seqs && bounds[after + 1] <= g->key_end;)
+        after++;
+    tess_attention_grad of = *g;
+    of.forward.most_keys = longest;
+    of.forward.seqs = g->forward.seqs + inside;
+    of.forward.n_seqs = after - inside;
+    of.in_part = false;
+    if (after > inside)
+        TESS_TRY(c->kernels->attention_backward(c->stream, &of));
+    of.in_part = true;
+    of.forward.n_seqs = 1;
+    of.forward.seqs = g->forward.seqs + inside - 1;
+    if (inside > 0 && bounds[inside] > g->key_begin)
+        TESS_TRY(c->kernels->attention_backward(c->stream, &of));
+    of.forward.seqs = g->forward.seqs + after;
+    return after < n_seqs && bounds[after] < g->key_end ? c->kernels->attention_backward(c->stream, &of) : TESS_OK;
+}
+
 /* Computes dq, dk and dv of this rank's rows. They are one or two runs of neighbours, because leaves are folded. The
  * first rank alone computes dsinks, which is a sum over all rows. */
 static tess_status backward_own_rows(const tess_layer_call *c, tess_attention_grad *g)
@@ -283,20 +331,21 @@ static tess_status backward_own_rows(const tess_layer_call *c, tess_attention_gr
         }
         g->key_begin = g->query_begin = least * rows;
         g->key_end = g->query_end = (least + n) * rows;
-        TESS_TRY(c->kernels->attention_backward(c->stream, g));
+        TESS_TRY(backward_run(c, g));
         g->dsinks = NULL;
     }
     return TESS_OK;
 }
 
-/* Computes the gradients for heads `h`. */
+/* Computes the gradients for heads `h`. If every rank has all columns of these heads, each computes those of its rows.
+ */
 static tess_status backward_heads(const tess_layer_call *c, const tess_attention_grad *g, const void *k, const void *v,
                                   const own_heads *h)
 {
     const tess_attention *a = &g->forward;
     const whole_tokens w = place(c, h);
     const size_t element = tess_dtype_size(c->dtype);
-    const bool by_heads = goes_by_heads(c->context);
+    const bool by_heads = goes_by_heads(c->context) || h->q.unit > 0;
     tess_attention_grad own = *g;
     TESS_TRY(begin(c, a, k, v, h, &w, &own.forward));
     TESS_TRY(bring(c, "outputs", element, h->q, a->out, a->out_stride, w.moved, w.out));
@@ -319,12 +368,11 @@ static tess_status backward_heads(const tess_layer_call *c, const tess_attention
     return send(c, "gradient", element, h->kv, w.dv, w.moved, g->dv, g->dv_stride);
 }
 
-/* Computes the gradients for one key head and its query heads: they become the first ones. */
+/* Computes the gradients of heads `h`, of which the first key head is number `kv`: it becomes the first one. */
 static tess_status backward_group(const tess_layer_call *c, const tess_attention_grad *g, const void *k, const void *v,
-                                  int64_t kv)
+                                  int64_t kv, const own_heads *h)
 {
-    const own_heads h = own_heads_of(c, &g->forward);
-    const int64_t first = kv * h.n, q = first * h.D, key = kv * h.D;
+    const int64_t first = kv * h->n, q = first * h->D, key = kv * h->D;
     tess_attention_grad group = *g;
     tess_attention *a = &group.forward;
     a->q = tess_at(c, a->q, q);
@@ -336,18 +384,23 @@ static tess_status backward_group(const tess_layer_call *c, const tess_attention
     group.dk = tess_at(c, g->dk, key);
     group.dv = tess_at(c, g->dv, key);
     group.dsinks = g->dsinks != NULL ? g->dsinks + first : NULL;
-    return backward_heads(c, &group, tess_at(c, k, key), tess_at(c, v, key), &h);
+    return backward_heads(c, &group, tess_at(c, k, key), tess_at(c, v, key), h);
 }
 
 tess_status tess_context_attention_backward(const tess_layer_call *c, const tess_attention_grad *g, const void *k,
                                             const void *v)
 {
     const own_heads h = own_heads_of(c, &g->forward);
+    const int64_t degree = c->context->points.degree;
+    int64_t kv = 0;
     if (goes_by_heads(c->context))
         return backward_heads(c, g, k, v, &h);
     if (goes_round(c->context))
         return tess_ring_attention_backward(c, g, k, v);
-    for (int64_t kv = 0; kv < g->forward.n_kv_heads; kv++)
-        TESS_TRY(backward_group(c, g, k, v, kv));
+    const own_heads each = one_each(c->context, h.n, h.D);
+    for (; kv + degree <= g->forward.n_kv_heads; kv += degree)
+        TESS_TRY(backward_group(c, g, k, v, kv, &each));
+    for (; kv < g->forward.n_kv_heads; kv++)
+        TESS_TRY(backward_group(c, g, k, v, kv, &h));
     return TESS_OK;
 }

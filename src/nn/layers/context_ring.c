@@ -38,6 +38,7 @@ typedef struct ring_walk {
     bool of_keys;      /* keys circulate and queries stay; false: the other way */
     int64_t row, tail; /* bytes of a leaf's row, and of numbers for each row, which follow the leaf's rows */
     int64_t head;      /* queries: the number of the query head among those of each key head */
+    bool skips_inner;  /* the gradients of sequences inside one leaf are already there */
     float *floats[2];  /* (BUFFERS, HEADROOM + rows of a leaf, G) queries: lse and delta of the rows in a buffer */
     float *delta;      /* (T, H) backward: that of this rank's rows */
     seen_pieces *seen; /* (n_leaves) */
@@ -319,6 +320,12 @@ static tess_attention_seq part_of(const ring_walk *w, const own_run *r, int64_t 
     return s;
 }
 
+/* Whether all tokens of a sequence are among the tokens [from, to). */
+static bool is_inside(const tess_batch *batch, int64_t sequence, int64_t from, int64_t to)
+{
+    return batch->cu_seqlens[sequence] >= from && batch->cu_seqlens[sequence + 1] <= to;
+}
+
 /* Describes what this rank's rows take when a piece is there. Returns the number of descriptors. */
 static int64_t find_parts(const ring_walk *w, int piece, int turn)
 {
@@ -331,6 +338,8 @@ static int64_t find_parts(const ring_walk *w, int piece, int turn)
         if (w->seen[own].first > piece || w->seen[own].last < piece)
             continue;
         for (int64_t k = sequence_at(c->batch, from); k < c->batch->n_seqs && c->batch->cu_seqlens[k] < to; k++) {
+            if (w->skips_inner && is_inside(c->batch, k, from, to))
+                continue;
             own_run r = run_of(w, k, from, to);
             const int64_t before = available(&r, begin), end = available(&r, begin + rows);
             const int64_t first = before > r.need ? before : r.need;
@@ -342,6 +351,13 @@ static int64_t find_parts(const ring_walk *w, int piece, int turn)
     return n;
 }
 
+/* The most rows that a call takes. Work space is that of this number: a plan has full rows, whose parts begin with
+ * leaves, and documents begin anywhere. */
+static int64_t most_keys(const tess_layer_call *c)
+{
+    return HEADROOM + leaf_rows(c);
+}
+
 static tess_status attend(const ring_walk *w, int64_t n, int turn)
 {
     const tess_layer_call *c = w->c;
@@ -350,6 +366,7 @@ static tess_status attend(const ring_walk *w, int64_t n, int turn)
     const int64_t G = a->n_kv_heads, D = a->head_size, width = w->row / (int64_t)tess_dtype_size(c->dtype);
     a->n_seqs = n;
     a->seqs = c->seqs;
+    a->most_keys = most_keys(c);
     if (w->of_keys)
         a->k_stride = a->v_stride = width;
     if (g.wanted == TESS_ATTENTION_ALL)
@@ -492,6 +509,33 @@ static tess_status sinks_backward(const tess_layer_call *c, const tess_attention
     return c->kernels->attention_backward(c->stream, &whole);
 }
 
+/* Computes all gradients of the sequences that lie inside one of this rank's leaves: nothing travels for them, and one
+ * call takes five products, where two take seven. */
+static tess_status backward_inside(const tess_layer_call *c, const tess_attention_grad *grad, const void *k,
+                                   const void *v)
+{
+    const int32_t *bounds = c->batch->cu_seqlens;
+    const int64_t rows = leaf_rows(c);
+    tess_attention_grad g = *grad;
+    tess_attention *a = &g.forward;
+    a->n_seqs = 0;
+    a->seqs = c->seqs;
+    a->most_keys = most_keys(c);
+    for (int i = 0; i < own_leaves(c->context) && rows > 0; i++) {
+        const int64_t from = own_piece(c->context, i) * rows, to = from + rows;
+        for (int64_t n = sequence_at(c->batch, from); n < c->batch->n_seqs && bounds[n] < to; n++) {
+            const int64_t row = i * rows + bounds[n] - from, length = bounds[n + 1] - bounds[n];
+            if (is_inside(c->batch, n, from, to))
+                c->seqs[a->n_seqs++] = (tess_attention_seq){.q_begin = row,
+                                                            .q_len = length,
+                                                            .k_len = length,
+                                                            .k = tess_at(c, k, row * a->k_stride),
+                                                            .v = tess_at(c, v, row * a->v_stride)};
+        }
+    }
+    return a->n_seqs > 0 ? c->kernels->attention_backward(c->stream, &g) : TESS_OK;
+}
+
 tess_status tess_ring_attention_backward(const tess_layer_call *c, const tess_attention_grad *grad, const void *k,
                                          const void *v)
 {
@@ -511,7 +555,10 @@ tess_status tess_ring_attention_backward(const tess_layer_call *c, const tess_at
                    .of_keys = true,
                    .row = key_row_bytes(G, D, c->dtype),
                    .delta = m.delta,
+                   .skips_inner = grad->dsinks == NULL, /* sums for sinks need delta of all rows */
                    .seen = seen};
+    if (w.skips_inner)
+        TESS_TRY(backward_inside(c, grad, k, v));
     TESS_TRY(walk(&w));
     TESS_TRY(sinks_backward(c, grad, &m));
     g.wanted = TESS_ATTENTION_KEYS;
