@@ -71,4 +71,10 @@ same "tensor cores, gather, cp 2" half 2 $half $contiguous $gpu $cp=2 $gather
 same "tensor cores, ulysses, cp 2" half 2 $half $contiguous $gpu $cp=2
 reference narrow $half $gpu model.config=experts-1.json
 same "tensor cores, experts, ring, cp 2, ep 2" narrow 2 $half $gpu model.config=experts-1.json $cp=2 $ep=2 $ring
+
+# ---- bfloat16, products by cuBLAS: not those of leaves, also where a rank has a single one
+export TESSERA_CUBLAS=$fake/cublas/libcublasLt.so.13
+reference library $half $contiguous $gpu
+grep -q "kernels cuda-tc .* lt" log && pass "cuBLAS" || fail "no cuBLAS: $(head -n 5 log)"
+same "cuBLAS, ring, cp 4, one leaf each" library 4 $half $contiguous $gpu $cp=4 $ring
 finish
