@@ -310,19 +310,10 @@ static const char *device_of(const tess_config *c)
     return device != NULL ? device : tess_variable_value(TESS_VAR_DEVICE);
 }
 
-static bool is_on_gpu(const tess_config *c)
+bool tess_config_is_on_gpu(const tess_config *c)
 {
     const char *device = device_of(c);
     return device != NULL && strncmp(device, "cuda", strlen("cuda")) == 0;
-}
-
-/* A GPU's products with leaves are others than those of one leaf, so the bits would depend on the ranks. */
-static tess_status check_leaves_on_device(const tess_config *c)
-{
-    TESS_CHECK(!is_on_gpu(c), TESS_E_UNSUPPORTED,
-               "training.context_leaves: leaves of sums over tokens are computed on the CPU alone so far: set it to 1, "
-               "or job.device=cpu");
-    return TESS_OK;
 }
 
 /* Checks the ranks that divide tokens, and the leaves of sums over tokens. */
@@ -345,7 +336,6 @@ static tess_status check_context(const tess_config *c)
                (long long)least);
     if (leaves == 1)
         return TESS_OK;
-    TESS_TRY(check_leaves_on_device(c));
     const int64_t unit = (int64_t)TESS_LEAF_UNIT * leaves, tokens = c->training.local_batch_size * c->training.seq_len;
     TESS_CHECK(tokens <= INT32_MAX - unit, TESS_E_INVALID,
                "training.context_leaves: %lld leaves of a micro-batch of %lld tokens, filled up to a multiple of %lld, "
@@ -408,7 +398,7 @@ tess_precision tess_config_precision(const tess_config *config, const char *kern
     if (named != TESS_PRECISION_AUTO)
         return named;
     /* GPUs that are supported have bfloat16 */
-    return is_on_gpu(config) || tess_kernels_have_bf16(kernels) ? TESS_PRECISION_BF16 : TESS_PRECISION_F32;
+    return tess_config_is_on_gpu(config) || tess_kernels_have_bf16(kernels) ? TESS_PRECISION_BF16 : TESS_PRECISION_F32;
 }
 
 /* Chooses for processes that are no ranks; ranks have chosen by then. */

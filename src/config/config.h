@@ -135,6 +135,8 @@ static inline int64_t tess_config_pass_rows(const tess_config *config)
  * with these kernels, else float32, which is no slower there and loses nothing. */
 tess_precision tess_config_precision(const tess_config *config, const char *kernels);
 
+/* Whether the configuration or the environment names a GPU. */
+bool tess_config_is_on_gpu(const tess_config *config);
 /* Whether something lies on disk; of it, the state that outlives a step. */
 bool tess_config_offloads(const tess_config *config);
 bool tess_config_offloads_state(const tess_config *config);

@@ -126,6 +126,9 @@ enum { TESS_ATTENTION_BLOCK = 64 };
  * them, and the bits are those of one call. Only calls of the same table may share a state. A call's k_begin is a
  * multiple of TESS_ATTENTION_PART, and so is its k_end, unless it is k_len. */
 enum { TESS_ATTENTION_PART = 128 };
+/* A GPU's tensor cores (bfloat16) merge chunks of this many keys. Forward calls then begin and end at multiples of it.
+ */
+enum { TESS_ATTENTION_CHUNK = 1024 };
 typedef struct tess_attention {
     int64_t n_seqs;
     const tess_attention_seq *seqs;

@@ -22,6 +22,8 @@ static tess_layer_call call_of(const tess_executor *e, const tess_batch *batch, 
         .expert_points = &e->expert_points,
         .context = &e->options.context,
         .n_leaves = tess_executor_own_leaves(&e->options),
+        .states_leaf =
+            e->options.context.n_leaves > 1 && !tess_device_get_properties(tess_stream_device(e->stream))->host_memory,
         .context_work = e->context_work,
         .readers = &e->readers,
         .read_rows = e->read_rows,

@@ -431,8 +431,8 @@ typedef struct run {
     int64_t begin, end, need, need_end;
 } run;
 
-/* Cuts sequences into runs of `step` rows. */
-static int cut_runs(const problem *p, bool of_keys, int64_t step, run *runs)
+/* Cuts sequences into runs of `step` rows, which take whole parts of `unit` rows of the other kind. */
+static int cut_runs(const problem *p, bool of_keys, int64_t step, int64_t unit, run *runs)
 {
     int n = 0;
     const int64_t window = p->s.window;
@@ -442,20 +442,20 @@ static int cut_runs(const problem *p, bool of_keys, int64_t step, run *runs)
             const int64_t first = !of_keys ? begin : window > 0 && begin + 1 > window ? begin + 1 - window : 0;
             const int64_t last = of_keys ? end : window > 0 && end + window - 1 < length ? end + window - 1 : length;
             EXPECT(n < MOST_RUNS);
-            runs[n++] = (run){i, begin, end, first / TESS_ATTENTION_PART * TESS_ATTENTION_PART, last};
+            runs[n++] = (run){i, begin, end, first / unit * unit, last};
         }
     return n;
 }
 
-/* Describes part `number` of each run that has it; parts have 1 or 2 times TESS_ATTENTION_PART rows. `backwards`: the
+/* Describes part `number` of each run that has it; parts have 1 or 2 times `unit` rows. `backwards`: the
  * last part comes first. Returns the number of descriptors. */
-static int parts_of(const problem *p, bool of_keys, const run *runs, int n_runs, int number, bool backwards,
-                    tess_attention_seq *seqs)
+static int parts_of(const problem *p, bool of_keys, int64_t unit, const run *runs, int n_runs, int number,
+                    bool backwards, tess_attention_seq *seqs)
 {
     int n = 0;
     for (int r = 0; r < n_runs; r++) {
         const tess_attention_seq *s = &p->seqs[runs[r].i];
-        const int64_t size = TESS_ATTENTION_PART * (1 + r % 2), all = runs[r].need_end - runs[r].need;
+        const int64_t size = unit * (1 + r % 2), all = runs[r].need_end - runs[r].need;
         const int64_t n_parts = (all + size - 1) / size, place = backwards ? n_parts - 1 - number : number;
         if (number >= n_parts)
             continue;
@@ -477,18 +477,18 @@ static int parts_of(const problem *p, bool of_keys, const run *runs, int n_runs,
     return n;
 }
 
-static void forward_in_parts(tess_stream *stream, const problem *p, int64_t step, bool backwards)
+static void forward_in_parts(tess_stream *stream, const problem *p, int64_t step, int64_t unit, bool backwards)
 {
     run runs[MOST_RUNS];
     tess_attention_seq seqs[MOST_RUNS];
     tess_attention a = p->a;
-    const int n_runs = cut_runs(p, true, step, runs);
+    const int n_runs = cut_runs(p, true, step, unit, runs);
     const size_t bytes = sizeof(float) * (size_t)(p->T * p->s.H * (p->s.D + 2));
     a.seqs = seqs;
     a.state = take(bytes);
     memset(a.state, 0xff, bytes);
     for (int number = 0; number < MOST_PARTS; number++) {
-        a.n_seqs = parts_of(p, true, runs, n_runs, number, backwards, seqs);
+        a.n_seqs = parts_of(p, true, unit, runs, n_runs, number, backwards, seqs);
         forward(stream, &a);
     }
     free(a.state);
@@ -499,7 +499,7 @@ static void queries_in_parts(tess_stream *stream, const problem *p, int64_t step
     run runs[MOST_RUNS];
     tess_attention_seq seqs[MOST_RUNS];
     tess_attention_grad g = p->g;
-    const int n_runs = cut_runs(p, true, step, runs);
+    const int n_runs = cut_runs(p, true, step, TESS_ATTENTION_PART, runs);
     const size_t bytes = sizeof(float) * (size_t)(p->T * p->s.H * p->s.D);
     g.forward = p->a;
     g.forward.seqs = seqs;
@@ -510,7 +510,7 @@ static void queries_in_parts(tess_stream *stream, const problem *p, int64_t step
     g.dk = g.dv = NULL;
     memset(g.forward.state, 0xff, bytes);
     for (int number = 0; number < MOST_PARTS; number++) {
-        g.forward.n_seqs = parts_of(p, true, runs, n_runs, number, false, seqs);
+        g.forward.n_seqs = parts_of(p, true, TESS_ATTENTION_PART, runs, n_runs, number, false, seqs);
         EXPECT_OK(tess_stream_kernels(stream)->attention_backward(stream, &g));
     }
     free(g.forward.state);
@@ -538,7 +538,7 @@ static void keys_in_parts(tess_stream *stream, const problem *p, int64_t step, f
     run runs[MOST_RUNS];
     tess_attention_seq seqs[MOST_RUNS];
     const int64_t G = p->s.G, D = p->s.D, n_rep = p->s.H / G;
-    const int n_runs = cut_runs(p, false, step, runs);
+    const int n_runs = cut_runs(p, false, step, TESS_ATTENTION_PART, runs);
     const size_t bytes = sizeof(float) * (size_t)(p->T * G * 2 * D), rows = (size_t)(p->T * G * D) * p->size;
     tess_attention_grad all = p->g, g = p->g;
     all.forward = g.forward = p->a;
@@ -551,14 +551,14 @@ static void keys_in_parts(tess_stream *stream, const problem *p, int64_t step, f
     g.forward.q_stride = g.dout_stride = G * D;
     g.forward.lse = take(sizeof(float) * (size_t)(p->T * G));
     g.delta = take(sizeof(float) * (size_t)(p->T * G));
-    g.forward.sinks = g.forward.out = NULL;
+    g.forward.out = NULL;
     g.dq = g.dsinks = NULL;
     g.wanted = TESS_ATTENTION_KEYS;
     memset(g.forward.state, 0xff, bytes);
     for (int64_t rep = 0; rep < n_rep; rep++) {
         take_heads(p, &all, rep, &g);
         for (int number = 0; number < MOST_PARTS; number++) {
-            g.forward.n_seqs = parts_of(p, false, runs, n_runs, number, false, seqs);
+            g.forward.n_seqs = parts_of(p, false, TESS_ATTENTION_PART, runs, n_runs, number, false, seqs);
             for (int64_t i = 0; i < g.forward.n_seqs; i++) {
                 seqs[i].first = seqs[i].first && rep == 0;
                 seqs[i].last = seqs[i].last && rep == n_rep - 1;
@@ -608,6 +608,7 @@ static void expect_same_outputs(const problem *a, const problem *b)
 
 static void expect_parts(const char *level, const shape *s, tess_dtype dtype, int64_t step)
 {
+    const int64_t unit = strcmp(level, "cuda-tc") == 0 ? TESS_ATTENTION_CHUNK : TESS_ATTENTION_PART;
     tess_stream *one = stream_create(level, 1), *two = stream_create(level, 2);
     if (one == NULL)
         return;
@@ -619,9 +620,9 @@ static void expect_parts(const char *level, const shape *s, tess_dtype dtype, in
     forward(one, &whole->a);
     backward(one, whole);
     forget_results(p);
-    forward_in_parts(one, p, step, false);
+    forward_in_parts(one, p, step, unit, false);
     expect_same_outputs(p, whole);
-    forward_in_parts(two, p, step + 19, false);
+    forward_in_parts(two, p, step + 19, unit, false);
     expect_same_outputs(p, whole);
     queries_in_parts(two, p, step, delta);
     keys_in_parts(two, p, step, delta);
@@ -642,7 +643,7 @@ static void parts_of_keys_in_their_order_give_the_bits_of_one_call(void)
     for (int l = 0; l < N_LEVELS; l++)
         for (int d = 0; d < 3; d++)
             for (int i = 0; i < N_SHAPES; i++)
-                if (strcmp(levels[l], "cuda") != 0 && worth_computing(levels[l], &shapes[i]) && test_takes())
+                if (worth_computing(levels[l], &shapes[i]) && test_takes())
                     expect_parts(levels[l], &shapes[i], dtypes[d], steps[i % 6]);
 }
 
@@ -655,8 +656,8 @@ static void parts_in_another_order_give_other_bits(void)
     random_state = 5;
     problem *other = problem_create(&s, TESS_F32);
     int64_t n_same = 0;
-    forward_in_parts(stream, p, 540, false);
-    forward_in_parts(stream, other, 540, true);
+    forward_in_parts(stream, p, 540, TESS_ATTENTION_PART, false);
+    forward_in_parts(stream, other, 540, TESS_ATTENTION_PART, true);
     for (int64_t t = 0; t < p->T; t++)
         n_same += memcmp(p->out + (size_t)(t * p->a.out_stride) * p->size,
                          other->out + (size_t)(t * p->a.out_stride) * p->size, (size_t)(s.H * s.D) * p->size) == 0;
@@ -668,15 +669,16 @@ static void parts_in_another_order_give_other_bits(void)
 
 static void parts_are_within_2e_6_of_float64(void)
 {
-    const shape s = {4, 1, 32, 0, 2, {512, 300}, {0}};
+    const shape large = {4, 1, 32, 0, 2, {512, 300}, {0}}, small = {2, 1, 32, 0, 2, {290, 40}, {0}};
     for (int l = 0; l < N_LEVELS; l++) {
-        tess_stream *stream = strcmp(levels[l], "cuda") != 0 ? stream_create(levels[l], 1) : NULL;
+        const shape s = strcmp(levels[l], "cuda") == 0 ? small : large;
+        tess_stream *stream = stream_create(levels[l], 1);
         if (stream == NULL)
             continue;
         random_state = 9;
         problem *p = problem_create(&s, TESS_F32);
         naive n = naive_run(p);
-        forward_in_parts(stream, p, 96, false);
+        forward_in_parts(stream, p, 96, TESS_ATTENTION_PART, false);
         for (int64_t i = 0; i < p->T * s.H * s.D; i++) {
             const double got = get(p, p->out, i / (s.H * s.D) * p->a.out_stride + i % (s.H * s.D));
             EXPECT(fabs(got - n.out.value[i]) <= 2e-6);
@@ -866,6 +868,47 @@ static void tensor_cores_give_gradients_the_same_bits_in_any_batch(void)
     for (int i = 0; i < N_TENSOR_SHAPES; i++)
         if (tensor_shapes[i].n_seqs > 1)
             expect_gradients_in_any_batch("cuda-tc", &tensor_shapes[i], TESS_BF16);
+}
+
+/* More than 1024 keys are several chunks. The first two see parts of 128 rows in backward alone; with sinks other
+ * kernels compute all of it. */
+static void tensor_cores_give_parts_the_bits_of_one_call(void)
+{
+    static const shape whole[] = {
+        {2, 1, 64, 0, 2, {270, 33}, {0}}, {2, 2, 97, 40, 1, {200}, {0}},   {2, 1, 16, 0, 1, {150}, {0}, 0, true},
+        {1, 1, 40, 90, 1, {1090}, {0}},   {1, 1, 128, 30, 1, {1060}, {0}},
+    };
+    static const int64_t steps[] = {96, 77, 64, 500, 1024};
+    for (size_t i = 0; i < sizeof(whole) / sizeof(whole[0]); i++)
+        expect_parts("cuda-tc", &whole[i], TESS_BF16, steps[i]);
+}
+
+/* All keys of two chunks: the last rows have sums of an earlier call. */
+static void tensor_cores_keep_sums_of_chunks(void)
+{
+    const shape s = {1, 1, 64, 0, 1, {1100}, {0}};
+    tess_stream *stream = stream_create("cuda-tc", 1);
+    if (stream == NULL)
+        return;
+    random_state = 13;
+    problem *p = problem_create(&s, TESS_BF16), *whole;
+    random_state = 13;
+    whole = problem_create(&s, TESS_BF16);
+    forward(stream, &whole->a);
+    forward_in_parts(stream, p, 367, TESS_ATTENTION_CHUNK, false); /* the third run takes two calls */
+    expect_same_outputs(p, whole);
+    tess_attention_seq part = {
+        .q_len = 64, .k_len = 640, .k = p->k, .v = p->v, .k_begin = 128, .k_end = 640, .first = true};
+    tess_attention a = p->a;
+    float state;
+    a.state = &state;
+    a.n_seqs = 1;
+    a.seqs = &part;
+    EXPECT_FAILS(tess_stream_kernels(stream)->attention_forward(stream, &a), TESS_E_INVALID,
+                 "keys 128 to 640 of 640; tensor cores take multiples of 1024");
+    problem_destroy(p);
+    problem_destroy(whole);
+    tess_stream_destroy(&stream);
 }
 
 /* Scores so far apart that all but one probability is 0, and some products underflow. */
@@ -1089,6 +1132,8 @@ static const test_case cases[] = {
     CASE(tensor_cores_agree_with_float64),
     CASE(tensor_cores_give_a_row_the_same_bits_everywhere),
     CASE(tensor_cores_give_gradients_the_same_bits_in_any_batch),
+    CASE(tensor_cores_give_parts_the_bits_of_one_call),
+    CASE(tensor_cores_keep_sums_of_chunks),
     CASE(extreme_scores_stay_finite),
     CASE(impossible_arguments_are_refused),
 };

@@ -24,7 +24,7 @@ void tess_kernels_cuda_runs(tess_kernels *k);
 void tess_kernels_cuda_routing(tess_kernels *k);
 
 /* Rows for tensor cores, which replace the bfloat16 rows above. Their bits depend on the GPU's architecture. They
- * compute products without leaves, and heads of up to 128 channels. */
+ * compute heads of up to 128 channels. */
 void tess_kernels_cuda_tensor_gemm(tess_kernels *k);
 void tess_kernels_cuda_tensor_attention_forward(tess_kernels *k);
 void tess_kernels_cuda_tensor_attention_backward(tess_kernels *k);
@@ -34,6 +34,11 @@ tess_status tess_cuda_gemm(tess_stream *s, const tess_gemm *g);
 tess_status tess_cuda_gemm_fused(tess_stream *s, const tess_gemm_fused *f);
 tess_status tess_cuda_attention_forward(tess_stream *s, const tess_attention *a);
 tess_status tess_cuda_attention_backward(tess_stream *s, const tess_attention_grad *g);
+
+/* The limit of the bytes that the sums of a product's leaves have at a time. */
+enum { TESS_CUDA_LEAF_BYTES = 64 << 20 };
+/* Computes C of a bfloat16 product: the bias + the tree of the sums (n_leaves, m, n). Other operands are not read. */
+tess_status tess_cuda_add_leaves(tess_stream *s, const tess_gemm *g, int64_t n_leaves, const float *sums);
 
 #ifdef __cplusplus
 }

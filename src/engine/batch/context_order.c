@@ -4,12 +4,20 @@
 
 #include "device/kernel_args.h"
 
+/* Tensor cores take more keys at a time. Every rank finds the same, also one that only plans. */
+static int64_t ring_part(const tess_config *c)
+{
+    const bool on_tensor_cores = tess_config_is_on_gpu(c) && c->training.mixed_precision_param == TESS_PRECISION_BF16;
+    return on_tensor_cores ? TESS_ATTENTION_CHUNK : TESS_ATTENTION_PART;
+}
+
 tess_context tess_context_of(const tess_config *c)
 {
     return (tess_context){.points = {.degree = (int)c->parallelism.context_parallel_degree},
                           .n_leaves = (int)c->training.context_leaves,
                           .by_heads = c->parallelism.context_parallel_method == TESS_CONTEXT_ULYSSES,
                           .rings = c->parallelism.context_parallel_method == TESS_CONTEXT_RING,
+                          .ring_part = ring_part(c),
                           .folded = c->parallelism.context_parallel_load_balancer == TESS_BALANCER_ZIGZAG};
 }
 

@@ -1,12 +1,12 @@
 /* Says which tokens of a micro-batch each rank has that divides it, in the order of its leaves (tess_context in
- * nn/points.h). Pure functions. */
+ * nn/points.h). Pure functions, except for the first. */
 #ifndef TESS_ENGINE_BATCH_CONTEXT_ORDER_H
 #define TESS_ENGINE_BATCH_CONTEXT_ORDER_H
 
 #include "config/config.h"
 #include "nn/points.h"
 
-/* Returns the context of a configuration, without exchanges. */
+/* Returns the context of a configuration, without exchanges. The environment may name its device. */
 tess_context tess_context_of(const tess_config *config);
 /* Returns the tokens of all ranks for a micro-batch of n_tokens, with those that fill up leaves. */
 int64_t tess_context_filled(const tess_context *context, int64_t n_tokens);

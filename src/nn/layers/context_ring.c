@@ -8,7 +8,7 @@
  * leaf travels while this one is computed: each buffer of the ring has room for one.
  *
  * Kernels take keys in blocks that are counted from the first token of a sequence, and a leaf may end inside one. So a
- * call takes whole parts of TESS_ATTENTION_PART rows, and the rows of a part that is not complete yet are copied to the
+ * call takes whole parts (tess_context.ring_part), and the rows of a part that is not complete yet are copied to the
  * rows before the next leaf. If a part begins in a leaf that no row sees, these rows are 0.
  *
  * A leaf has T / L rows. A rank receives for each leaf that it needs and does not own: 2 G D elements for each row in
@@ -19,7 +19,6 @@
 #include "nn/layers/transformer_layer.h"
 
 enum {
-    HEADROOM = TESS_ATTENTION_PART, /* rows before the leaf in a buffer */
     BUFFERS = 2,
     MOST_LEAVES = 1024 /* the most that a configuration has */
 };
@@ -39,7 +38,8 @@ typedef struct ring_walk {
     int64_t row, tail; /* bytes of a leaf's row, and of numbers for each row, which follow the leaf's rows */
     int64_t head;      /* queries: the number of the query head among those of each key head */
     bool skips_inner;  /* the gradients of sequences inside one leaf are already there */
-    float *floats[2];  /* (BUFFERS, HEADROOM + rows of a leaf, G) queries: lse and delta of the rows in a buffer */
+    int64_t part;      /* rows of a part; as many rows lie before the leaf in a buffer */
+    float *floats[2];  /* (BUFFERS, part + rows of a leaf, G) queries: lse and delta of the rows in a buffer */
     float *delta;      /* (T, H) backward: that of this rank's rows */
     seen_pieces *seen; /* (n_leaves) */
 } ring_walk;
@@ -56,6 +56,11 @@ typedef struct own_run {
 static int64_t least(int64_t a, int64_t b)
 {
     return a < b ? a : b;
+}
+
+static int64_t part_rows(const tess_context *context)
+{
+    return context->ring_part > 0 ? context->ring_part : TESS_ATTENTION_PART;
 }
 
 static int64_t leaf_rows(const tess_layer_call *c)
@@ -89,7 +94,7 @@ static own_run run_of(const ring_walk *w, int64_t sequence, int64_t begin, int64
                  .end = least(end, bounds[sequence + 1]) - start};
     const int64_t first = w->of_keys && window > 0 ? r.begin + 1 - window : w->of_keys ? 0 : r.begin;
     r.seen = first > 0 ? first : 0;
-    r.need = r.seen / TESS_ATTENTION_PART * TESS_ATTENTION_PART;
+    r.need = r.seen / w->part * w->part;
     r.need_end = w->of_keys ? r.end : window > 0 ? least(length, r.end + window - 1) : length;
     return r;
 }
@@ -162,7 +167,7 @@ static int next_piece(const ring_walk *w, int piece)
 }
 
 /* ---- Buffers ---- */
-/* Returns row `row` of a buffer; the leaf begins at row HEADROOM. */
+/* Returns row `row` of a buffer; the leaf begins at row w->part. */
 static char *buffer_row(const ring_walk *w, int turn, int64_t row)
 {
     return w->c->context->ring.buffers[turn] + row * w->row;
@@ -170,7 +175,7 @@ static char *buffer_row(const ring_walk *w, int turn, int64_t row)
 
 static float *buffer_floats(const ring_walk *w, int which, int turn, int64_t row)
 {
-    return w->floats[which] + (turn * (HEADROOM + leaf_rows(w->c)) + row) * w->g->forward.n_kv_heads;
+    return w->floats[which] + (turn * (w->part + leaf_rows(w->c)) + row) * w->g->forward.n_kv_heads;
 }
 
 static tess_status hop(const ring_walk *w, int piece, int turn, bool sends, int peer)
@@ -180,7 +185,7 @@ static tess_status hop(const ring_walk *w, int piece, int turn, bool sends, int 
                        &(tess_hop){.what = w->what,
                                    .leaf = piece,
                                    .peer = peer,
-                                   .memory = buffer_row(w, turn, HEADROOM),
+                                   .memory = buffer_row(w, turn, w->part),
                                    .bytes = (size_t)(leaf_rows(w->c) * (w->row + w->tail))});
 }
 
@@ -195,14 +200,14 @@ static tess_status put(const ring_walk *w, int turn, int64_t at, int64_t width, 
 {
     const int64_t element = (int64_t)tess_dtype_size(w->c->dtype);
     return tess_layer_copy_rows(w->c, element, leaf_rows(w->c), width, from, ld,
-                                buffer_row(w, turn, HEADROOM) + at * element, w->row / element);
+                                buffer_row(w, turn, w->part) + at * element, w->row / element);
 }
 
 /* Copies column `column` of own numbers (T, H) to the tail of a leaf, (rows, G), which begins with row `first`. */
 static tess_status put_floats(const ring_walk *w, int turn, int which, const float *from, int64_t first)
 {
     const int64_t G = w->g->forward.n_kv_heads, H = w->g->forward.n_heads, rows = leaf_rows(w->c);
-    float *to = (float *)(void *)buffer_row(w, turn, HEADROOM + rows) + which * rows * G;
+    float *to = (float *)(void *)buffer_row(w, turn, w->part + rows) + which * rows * G;
     for (int64_t kv = 0; kv < G; kv++)
         TESS_TRY(tess_layer_copy_rows(w->c, sizeof(float), rows, 1, from + first * H + kv * (H / G) + w->head, H,
                                       to + kv, G));
@@ -249,17 +254,17 @@ static tess_status arrive(const ring_walk *w, int piece, int turn)
         TESS_TRY(pass_on(w, piece, turn));
     }
     for (int i = 0; i < 2 && w->tail > 0; i++)
-        TESS_TRY(tess_stream_copy(w->c->stream, buffer_floats(w, i, turn, HEADROOM),
-                                  buffer_row(w, turn, HEADROOM + rows) + i * rows * G * (int64_t)sizeof(float),
+        TESS_TRY(tess_stream_copy(w->c->stream, buffer_floats(w, i, turn, w->part),
+                                  buffer_row(w, turn, w->part + rows) + i * rows * G * (int64_t)sizeof(float),
                                   (size_t)(rows * G) * sizeof(float)));
     return TESS_OK;
 }
 
 /* Returns the rows of the sequence that a run takes once all tokens before `token` are there. */
-static int64_t available(const own_run *r, int64_t token)
+static int64_t available(const ring_walk *w, const own_run *r, int64_t token)
 {
     const int64_t row = token - r->start;
-    return row >= r->need_end ? r->need_end : row <= 0 ? 0 : row / TESS_ATTENTION_PART * TESS_ATTENTION_PART;
+    return row >= r->need_end ? r->need_end : row <= 0 ? 0 : row / w->part * w->part;
 }
 
 /* Sets the rows before a buffer's leaf to 0: no row sees them, but they are multiplied with probabilities of 0. */
@@ -268,8 +273,8 @@ static tess_status clear(const ring_walk *w, int turn)
     const int64_t G = w->g->forward.n_kv_heads;
     for (int i = 0; i < 2 && w->tail > 0; i++)
         TESS_TRY(
-            tess_stream_fill(w->c->stream, buffer_floats(w, i, turn, 0), 0, (size_t)(HEADROOM * G) * sizeof(float)));
-    return tess_stream_fill(w->c->stream, buffer_row(w, turn, 0), 0, (size_t)(HEADROOM * w->row));
+            tess_stream_fill(w->c->stream, buffer_floats(w, i, turn, 0), 0, (size_t)(w->part * G) * sizeof(float)));
+    return tess_stream_fill(w->c->stream, buffer_row(w, turn, 0), 0, (size_t)(w->part * w->row));
 }
 
 /* Copies the rows of a part that ends in the next piece to the other buffer, before its leaf. */
@@ -277,8 +282,8 @@ static tess_status carry(const ring_walk *w, int piece, int turn)
 {
     const tess_batch *batch = w->c->batch;
     const int64_t rows = leaf_rows(w->c), end = (piece + 1) * rows, G = w->g->forward.n_kv_heads;
-    const int64_t start = batch->cu_seqlens[sequence_at(batch, end)], n = (end - start) % TESS_ATTENTION_PART;
-    const int64_t from = HEADROOM + rows - n, to = HEADROOM - n;
+    const int64_t start = batch->cu_seqlens[sequence_at(batch, end)], n = (end - start) % w->part;
+    const int64_t from = w->part + rows - n, to = w->part - n;
     if (n == 0)
         return TESS_OK;
     TESS_TRY(
@@ -341,11 +346,11 @@ static int64_t find_parts(const ring_walk *w, int piece, int turn)
             if (w->skips_inner && is_inside(c->batch, k, from, to))
                 continue;
             own_run r = run_of(w, k, from, to);
-            const int64_t before = available(&r, begin), end = available(&r, begin + rows);
+            const int64_t before = available(w, &r, begin), end = available(w, &r, begin + rows);
             const int64_t first = before > r.need ? before : r.need;
             r.row = i * rows + r.start + r.begin - from;
             if (first < end)
-                c->seqs[n++] = part_of(w, &r, first, end, turn, HEADROOM + r.start + first - begin);
+                c->seqs[n++] = part_of(w, &r, first, end, turn, w->part + r.start + first - begin);
         }
     }
     return n;
@@ -355,7 +360,7 @@ static int64_t find_parts(const ring_walk *w, int piece, int turn)
  * leaves, and documents begin anywhere. */
 static int64_t most_keys(const tess_layer_call *c)
 {
-    return HEADROOM + leaf_rows(c);
+    return part_rows(c->context) + leaf_rows(c);
 }
 
 static tess_status attend(const ring_walk *w, int64_t n, int turn)
@@ -380,7 +385,6 @@ static tess_status attend(const ring_walk *w, int64_t n, int turn)
         a->lse = buffer_floats(w, 0, turn, 0);
         g.delta = buffer_floats(w, 1, turn, 0);
     }
-    a->sinks = NULL;
     return c->kernels->attention_backward(c->stream, &g);
 }
 
@@ -424,7 +428,7 @@ size_t tess_ring_buffer_bytes(const tess_attention_params *p, const tess_context
 {
     const int64_t rows = n_tokens / own_leaves(context), G = p->n_kv_heads;
     const int64_t tail = 2 * G * (int64_t)sizeof(float);
-    return (size_t)((HEADROOM + rows) * key_row_bytes(G, p->head_size, dtype) + rows * tail);
+    return (size_t)((part_rows(context) + rows) * key_row_bytes(G, p->head_size, dtype) + rows * tail);
 }
 
 /* The first float of each array of the work space. */
@@ -437,7 +441,7 @@ static ring_layout lay_out(const tess_context *context, int64_t T, int64_t H, in
     const int64_t rows = T / own_leaves(context), queries = T * H * (D + 2), keys = T * G * 2 * D;
     ring_layout l = {.delta = queries > keys ? queries : keys};
     l.floats = l.delta + T * H;
-    l.all = l.floats + 2 * BUFFERS * (HEADROOM + rows) * G;
+    l.all = l.floats + 2 * BUFFERS * (part_rows(context) + rows) * G;
     l.end = l.all + (has_sinks ? 3 * T * context->points.degree * H : 0);
     return l;
 }
@@ -473,6 +477,7 @@ tess_status tess_ring_attention_forward(const tess_layer_call *c, const tess_att
                          .what = "keys",
                          .of_keys = true,
                          .row = key_row_bytes(a->n_kv_heads, a->head_size, c->dtype),
+                         .part = part_rows(c->context),
                          .seen = seen};
     return walk(&w);
 }
@@ -554,6 +559,7 @@ tess_status tess_ring_attention_backward(const tess_layer_call *c, const tess_at
                    .what = "keys",
                    .of_keys = true,
                    .row = key_row_bytes(G, D, c->dtype),
+                   .part = part_rows(c->context),
                    .delta = m.delta,
                    .skips_inner = grad->dsinks == NULL, /* sums for sinks need delta of all rows */
                    .seen = seen};
@@ -566,7 +572,7 @@ tess_status tess_ring_attention_backward(const tess_layer_call *c, const tess_at
     w.of_keys = false;
     w.tail = 2 * G * (int64_t)sizeof(float);
     w.floats[0] = m.floats;
-    w.floats[1] = m.floats + BUFFERS * (HEADROOM + leaf_rows(c)) * G;
+    w.floats[1] = m.floats + BUFFERS * (w.part + leaf_rows(c)) * G;
     for (w.head = 0; w.head < n_rep; w.head++)
         TESS_TRY(walk(&w));
     return TESS_OK;

@@ -135,6 +135,7 @@ static expert_rows leaves_of(const tess_layer_call *c, const tess_experts_tensor
                      tess_at(c, own_out(p, w), begin * C)};
     r.call.T = at[n] - begin;
     r.call.n_leaves = 1;
+    r.call.states_leaf = false; /* these products have any number of rows */
     r.call.rows = (tess_cut){r.call.T, 0};
     r.call.split.by_rows = false;
     return r;

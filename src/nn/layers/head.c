@@ -37,6 +37,7 @@ static tess_layer_call chunk_of(const tess_layer_call *c, int64_t begin)
     const int64_t left = tokens > 0 ? tokens - begin % tokens : 0;
     part.T = left < chunk ? left : chunk;
     part.n_leaves = 1;
+    part.states_leaf = false; /* a chunk may be less than a leaf */
     return part;
 }
 

@@ -75,6 +75,9 @@ struct tess_layer_call {
     const tess_expert_points *expert_points; /* exchanges between ranks that divide the experts; degree 1: none */
     const tess_context *context;             /* how ranks divide the tokens of the batch */
     int n_leaves; /* leaves of a sum over the call's tokens, which are T / n_leaves each; 1: the sum is one chain */
+    /* Products over tokens state their leaf, even if there is one: a GPU computes a leaf by another kernel than a whole
+     * product, and a rank may have one leaf of several */
+    bool states_leaf;
     void *context_work;         /* work space of context_attention.c */
     const tess_points *readers; /* exchanges between ranks that read texts together; degree 1: none */
     void *read_rows;            /* keys, then values, of the tokens that all of them read (attention_rows.c) */
@@ -328,7 +331,7 @@ tess_status tess_leaf_end(const tess_layer_call *call, const tess_leaf_sum *sum,
 /* The leaf of a product over the call's tokens (tess_gemm.leaf). */
 static inline int64_t tess_leaf_tokens(const tess_layer_call *call)
 {
-    return call->n_leaves > 1 ? call->T / call->n_leaves : 0;
+    return call->n_leaves > 1 || call->states_leaf ? call->T / call->n_leaves : 0;
 }
 /* Calls rmsnorm_backward or layernorm_backward for args->T rows of the call's tokens. */
 tess_status tess_norm_sums(const tess_layer_call *call, bool layer_norm, const tess_norm_grad_args *args);

@@ -161,6 +161,12 @@ static __device__ inline float take_scores(attention_row *row, const float score
     return correction;
 }
 
+/* The sums of a row between calls: m, l, then o (D). */
+static __device__ inline float *forward_state(const attention_call &c, int64_t row, int64_t h)
+{
+    return c.state + (row * c.H + h) * (c.D + 2);
+}
+
 /* The forward kernel, for heads of at most N * WARP channels. */
 template <typename E, int N> static __global__ void __launch_bounds__(THREADS, BLOCKS) forward_kernel(attention_call c)
 {
@@ -171,26 +177,39 @@ template <typename E, int N> static __global__ void __launch_bounds__(THREADS, B
     const attention_seq *seq = seq_of_tile(c, blockIdx.x / c.H);
     const tess_attention_seq &s = seq->s;
     const int64_t tile0 = (blockIdx.x / c.H - seq->first_tile) * TILE, position0 = s.k_len - s.q_len + tile0;
-    const int64_t n = cuda_least(s.q_len - tile0, TILE);
+    const int64_t n = cuda_least(s.q_len - tile0, TILE), key_end = key_end_of(c.state != NULL, s);
+    const int64_t end = cuda_least(position0 + n, key_end);
     const int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP;
     attention_row row[ROWS];
     float o[N][ROWS] = {};
     load_rows<E, N>(queries, TILE, (const E *)c.q + (s.q_begin + tile0) * c.q_stride + h * D, c.q_stride, n, D);
-    for (int r = 0; r < ROWS; r++)
+    TESS_CUDA_UNROLL
+    for (int r = 0; r < ROWS; r++) {
+        const int64_t i = warp * ROWS + r;
         row[r] = {c.sinks != NULL ? cuda_load((const E *)c.sinks + h) : -INFINITY, c.sinks != NULL ? 1.0f : 0.0f};
-    for (int64_t base = first_key(c, position0) / OTHERS * OTHERS; base < position0 + n; base += OTHERS) {
-        const E *keys = (const E *)s.k + block_at(c, s, base, c.k_stride) + kv * D,
-                *values = (const E *)s.v + block_at(c, s, base, c.v_stride) + kv * D;
+        if (i >= n || !has_earlier_sums(c, s))
+            continue;
+        const float *state = forward_state(c, s.q_begin + tile0 + i, h);
+        row[r] = {state[0], state[1]};
+        TESS_CUDA_UNROLL
+        for (int k = 0; k < N; k++)
+            if (k * WARP + lane < D)
+                o[k][r] = state[2 + k * WARP + lane];
+    }
+    for (int64_t base = first_block(c, s, position0, OTHERS); base < end; base += OTHERS) {
+        const E *keys = (const E *)s.k + block_at(c, s, s.k_begin, base, c.k_stride) + kv * D,
+                *values = (const E *)s.v + block_at(c, s, s.k_begin, base, c.v_stride) + kv * D;
         float score[ROWS][PER_LANE] = {};
         attention_range range[ROWS];
         for (int64_t d = 0; d < D; d += WARP) {
-            load_stretch(stretch, keys, c.k_stride, s.k_len - base, D, d);
+            load_stretch(stretch, keys, c.k_stride, key_end - base, D, d);
             dot_stretch<ROWS, N>(stretch, queries, D, d, score);
         }
         TESS_CUDA_UNROLL
         for (int r = 0; r < ROWS; r++) {
             int64_t i = warp * ROWS + r, position = position0 + i;
-            range[r] = i < n ? range_in(first_key(c, position), position + 1, base) : attention_range{0, 0};
+            range[r] = i < n ? range_in(first_key(c, position), cuda_least(position + 1, key_end), base)
+                             : attention_range{0, 0};
             TESS_CUDA_UNROLL
             for (int k = 0; k < PER_LANE; k++)
                 score[r][k] = c.scale * capped(c, score[r][k]);
@@ -205,7 +224,7 @@ template <typename E, int N> static __global__ void __launch_bounds__(THREADS, B
         for (int k = 0; k < N; k++) {
             if (k * WARP >= D)
                 continue;
-            load_stretch(stretch, values, c.v_stride, s.k_len - base, D, k * WARP);
+            load_stretch(stretch, values, c.v_stride, key_end - base, D, k * WARP);
             add_stretch<ROWS>(stretch, weights, range, o[k]);
         }
     }
@@ -214,6 +233,18 @@ template <typename E, int N> static __global__ void __launch_bounds__(THREADS, B
         int64_t i = warp * ROWS + r, at = s.q_begin + tile0 + i;
         if (i >= n)
             continue;
+        if (keeps_sums(c, s)) {
+            float *state = forward_state(c, at, h);
+            TESS_CUDA_UNROLL
+            for (int k = 0; k < N; k++)
+                if (k * WARP + lane < D)
+                    state[2 + k * WARP + lane] = o[k][r];
+            if (lane == 0) {
+                state[0] = row[r].m;
+                state[1] = row[r].l;
+            }
+            continue;
+        }
         TESS_CUDA_UNROLL
         for (int k = 0; k < N; k++)
             if (k * WARP + lane < D)
@@ -223,7 +254,7 @@ template <typename E, int N> static __global__ void __launch_bounds__(THREADS, B
     }
 }
 
-/* Computes delta[t,h] = dout[t,h] . out[t,h] into c.scratch (T, H). Each thread computes one. */
+/* Computes delta[t,h] = dout[t,h] . out[t,h]. Each thread computes one. */
 template <typename E> static __global__ void delta_kernel(attention_call c, int seq)
 {
     const tess_attention_seq &s = c.seqs[seq].s;
@@ -236,7 +267,7 @@ template <typename E> static __global__ void delta_kernel(attention_call c, int 
         float sum = 0;
         for (int64_t d = 0; d < c.D; d++)
             sum = fmaf(cuda_load(x + d), cuda_load(y + d), sum);
-        c.scratch[row * c.H + h] = sum;
+        c.delta[row * c.H + h] = sum;
     }
 }
 
@@ -254,7 +285,7 @@ template <typename E> static __global__ void sinks_kernel(attention_call c, bool
             float block = 0;
             for (int64_t r = first; r < c.seqs[i].s.q_len && r < first + TESS_NORM_BLOCK; r++) {
                 const int64_t at = (c.seqs[i].s.q_begin + r) * c.H + h;
-                block = fmaf(-v_exp(sink - c.lse[at]), c.scratch[at], block);
+                block = fmaf(-v_exp(sink - c.lse[at]), c.delta[at], block);
             }
             sum += block;
         }
@@ -274,13 +305,13 @@ static __device__ inline void put_gradients(const attention_call &c, bool seen, 
     score = capped(c, score);
     float probability = seen ? v_exp(c.scale * score - c.lse[query * c.H + h]) : 0;
     float slope = c.soft_cap != 0 ? v_soft_cap_slope(score, c.inverse_cap) : 1;
-    *ds = seen ? cuda_round<E>(probability * (dp - c.scratch[query * c.H + h]) * slope) : 0;
+    *ds = seen ? cuda_round<E>(probability * (dp - c.delta[query * c.H + h]) * slope) : 0;
     *p = cuda_round<E>(probability);
 }
 
 /* Computes dq of a tile of queries, with keys ascending. */
 template <typename E, int N>
-static __global__ void __launch_bounds__(THREADS, BLOCKS) backward_queries_kernel(attention_call c)
+static __global__ void __launch_bounds__(THREADS, N == 4 ? 2 : BLOCKS) backward_queries_kernel(attention_call c)
 {
     enum { ROWS = N < 8 ? 4 : 1, TILE = WARPS * ROWS };
     __shared__ float queries[TILE][N * WARP], douts[TILE][N * WARP], ds[TILE][OTHERS];
@@ -289,26 +320,38 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS) backward_queries_kerne
     const attention_seq *seq = seq_of_tile(c, blockIdx.x / c.H);
     const tess_attention_seq &s = seq->s;
     const int64_t tile0 = (blockIdx.x / c.H - seq->first_tile) * TILE, row0 = s.q_begin + tile0;
-    const int64_t n = cuda_least(s.q_len - tile0, TILE);
+    const int64_t n = cuda_least(s.q_len - tile0, TILE), position0 = s.k_len - s.q_len + tile0;
+    const int64_t key_end = key_end_of(c.state != NULL, s), end = cuda_least(position0 + n, key_end);
     const int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP;
     float dq[N][ROWS] = {};
+    if (!ranges_meet(h, 1, c.head_begin, c.head_end) || !ranges_meet(row0, n, c.query_begin, c.query_end))
+        return; /* the whole block */
     load_rows<E, N>(queries, TILE, (const E *)c.q + row0 * c.q_stride + h * D, c.q_stride, n, D);
     load_rows<E, N>(douts, TILE, (const E *)c.dout + row0 * c.dout_stride + h * D, c.dout_stride, n, D);
-    for (int64_t base = first_key(c, tile0) / OTHERS * OTHERS; base < tile0 + n; base += OTHERS) {
-        const E *keys = (const E *)s.k + base * c.k_stride + kv * D,
-                *values = (const E *)s.v + base * c.v_stride + kv * D;
+    TESS_CUDA_UNROLL
+    for (int r = 0; r < ROWS; r++) {
+        const int64_t i = warp * ROWS + r;
+        TESS_CUDA_UNROLL
+        for (int k = 0; k < N; k++)
+            if (has_earlier_sums(c, s) && i < n && k * WARP + lane < D)
+                dq[k][r] = c.state[((row0 + i) * c.H + h) * D + k * WARP + lane];
+    }
+    for (int64_t base = first_block(c, s, position0, OTHERS); base < end; base += OTHERS) {
+        const E *keys = (const E *)s.k + block_at(c, s, s.k_begin, base, c.k_stride) + kv * D,
+                *values = (const E *)s.v + block_at(c, s, s.k_begin, base, c.v_stride) + kv * D;
         float score[ROWS][PER_LANE] = {}, dp[ROWS][PER_LANE] = {};
         attention_range range[ROWS];
         for (int64_t d = 0; d < D; d += WARP) {
-            load_stretch(stretch, keys, c.k_stride, s.k_len - base, D, d);
+            load_stretch(stretch, keys, c.k_stride, key_end - base, D, d);
             dot_stretch<ROWS, N>(stretch, queries, D, d, score);
-            load_stretch(stretch, values, c.v_stride, s.k_len - base, D, d);
+            load_stretch(stretch, values, c.v_stride, key_end - base, D, d);
             dot_stretch<ROWS, N>(stretch, douts, D, d, dp);
         }
         TESS_CUDA_UNROLL
         for (int r = 0; r < ROWS; r++) {
-            int64_t i = warp * ROWS + r;
-            range[r] = i < n ? range_in(first_key(c, tile0 + i), tile0 + i + 1, base) : attention_range{0, 0};
+            int64_t i = warp * ROWS + r, position = position0 + i;
+            range[r] = i < n ? range_in(first_key(c, position), cuda_least(position + 1, key_end), base)
+                             : attention_range{0, 0};
             TESS_CUDA_UNROLL
             for (int k = 0; k < PER_LANE; k++) {
                 int j = lane + k * WARP;
@@ -321,7 +364,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS) backward_queries_kerne
         for (int k = 0; k < N; k++) {
             if (k * WARP >= D)
                 continue;
-            load_stretch(stretch, keys, c.k_stride, s.k_len - base, D, k * WARP);
+            load_stretch(stretch, keys, c.k_stride, key_end - base, D, k * WARP);
             add_stretch<ROWS>(stretch, ds, range, dq[k]);
         }
     }
@@ -329,16 +372,27 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS) backward_queries_kerne
     for (int r = 0; r < ROWS; r++) {
         int64_t i = warp * ROWS + r;
         TESS_CUDA_UNROLL
-        for (int k = 0; k < N; k++)
-            if (i < n && k * WARP + lane < D)
+        for (int k = 0; k < N; k++) {
+            if (i >= n || k * WARP + lane >= D)
+                continue;
+            if (keeps_sums(c, s))
+                c.state[((row0 + i) * c.H + h) * D + k * WARP + lane] = dq[k][r];
+            else
                 cuda_store((E *)c.dq + (row0 + i) * c.dq_stride + h * D + k * WARP + lane, c.scale * dq[k][r] + 0.0f);
+        }
     }
+}
+
+/* The sums of a key between calls: dk (D), then dv (D). */
+static __device__ inline float *keys_state(const attention_call &c, int64_t row, int64_t kv)
+{
+    return c.state + (row * c.G + kv) * 2 * c.D;
 }
 
 /* Computes dk and dv of a tile of keys: over the query heads that share the keys, and the queries of each head,
  * ascending. */
 template <typename E, int N>
-static __global__ void __launch_bounds__(THREADS, BLOCKS) backward_keys_kernel(attention_call c)
+static __global__ void __launch_bounds__(THREADS, N == 4 ? 2 : BLOCKS) backward_keys_kernel(attention_call c)
 {
     enum { ROWS = N < 8 ? 4 : 1, TILE = WARPS * ROWS };
     __shared__ float keys[TILE][N * WARP], values[TILE][N * WARP], p[TILE][OTHERS], ds[TILE][OTHERS];
@@ -347,28 +401,41 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS) backward_keys_kernel(a
     const attention_seq *seq = seq_of_tile(c, blockIdx.x / c.G);
     const tess_attention_seq &s = seq->s;
     const int64_t tile0 = (blockIdx.x / c.G - seq->first_tile) * TILE;
-    const int64_t n = cuda_least(s.k_len - tile0, TILE);
-    const int64_t last = last_query(c, s, tile0 + n - 1);
+    const int64_t key0 = s.k_begin + tile0, n = cuda_least(key_end_of(c.state != NULL, s) - key0, TILE);
+    const int64_t last = last_query(c, s, key0 + n - 1), query0 = s.k_len - s.q_len, out0 = key_row_of(c, s) + tile0;
     const int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP;
     float dk[N][ROWS] = {}, dv[N][ROWS] = {};
+    if (!ranges_meet(out0, n, c.key_begin, c.key_end))
+        return; /* the whole block */
     load_rows<E, N>(keys, TILE, (const E *)s.k + tile0 * c.k_stride + kv * D, c.k_stride, n, D);
     load_rows<E, N>(values, TILE, (const E *)s.v + tile0 * c.v_stride + kv * D, c.v_stride, n, D);
+    TESS_CUDA_UNROLL
+    for (int r = 0; r < ROWS; r++) {
+        const int64_t j = warp * ROWS + r;
+        const float *state = keys_state(c, out0 + j, kv);
+        TESS_CUDA_UNROLL
+        for (int k = 0; k < N; k++)
+            if (has_earlier_sums(c, s) && j < n && k * WARP + lane < D) {
+                dk[k][r] = state[k * WARP + lane];
+                dv[k][r] = state[D + k * WARP + lane];
+            }
+    }
     for (int64_t h = kv * n_rep; h < (kv + 1) * n_rep; h++)
-        for (int64_t base = tile0 / OTHERS * OTHERS; base < last; base += OTHERS) {
-            const int64_t row0 = s.q_begin + base;
+        for (int64_t base = first_query_block(s, key0, OTHERS); base < last; base += OTHERS) {
+            const int64_t row0 = s.q_begin + base - query0;
             const E *queries = (const E *)c.q + row0 * c.q_stride + h * D,
                     *douts = (const E *)c.dout + row0 * c.dout_stride + h * D;
             float score[ROWS][PER_LANE] = {}, dp[ROWS][PER_LANE] = {};
             attention_range range[ROWS];
             for (int64_t d = 0; d < D; d += WARP) {
-                load_stretch(stretch, queries, c.q_stride, s.q_len - base, D, d);
+                load_stretch(stretch, queries, c.q_stride, s.k_len - base, D, d);
                 dot_stretch<ROWS, N>(stretch, keys, D, d, score);
-                load_stretch(stretch, douts, c.dout_stride, s.q_len - base, D, d);
+                load_stretch(stretch, douts, c.dout_stride, s.k_len - base, D, d);
                 dot_stretch<ROWS, N>(stretch, values, D, d, dp);
             }
             TESS_CUDA_UNROLL
             for (int r = 0; r < ROWS; r++) {
-                int64_t j = warp * ROWS + r, key = tile0 + j;
+                int64_t j = warp * ROWS + r, key = key0 + j;
                 range[r] = j < n ? range_in(key, last_query(c, s, key), base) : attention_range{0, 0};
                 TESS_CUDA_UNROLL
                 for (int k = 0; k < PER_LANE; k++) {
@@ -381,20 +448,26 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS) backward_keys_kernel(a
             for (int k = 0; k < N; k++) {
                 if (k * WARP >= D)
                     continue;
-                load_stretch(stretch, douts, c.dout_stride, s.q_len - base, D, k * WARP);
+                load_stretch(stretch, douts, c.dout_stride, s.k_len - base, D, k * WARP);
                 add_stretch<ROWS>(stretch, p, range, dv[k]);
-                load_stretch(stretch, queries, c.q_stride, s.q_len - base, D, k * WARP);
+                load_stretch(stretch, queries, c.q_stride, s.k_len - base, D, k * WARP);
                 add_stretch<ROWS>(stretch, ds, range, dk[k]);
             }
         }
     TESS_CUDA_UNROLL
     for (int r = 0; r < ROWS; r++) {
-        int64_t j = warp * ROWS + r, row = s.q_begin + tile0 + j;
+        int64_t j = warp * ROWS + r, row = out0 + j;
         TESS_CUDA_UNROLL
         for (int k = 0; k < N; k++) {
             int64_t channel = kv * D + k * WARP + lane;
             if (j >= n || k * WARP + lane >= D)
                 continue;
+            if (keeps_sums(c, s)) {
+                float *state = keys_state(c, row, kv) + k * WARP + lane;
+                state[0] = dk[k][r];
+                state[D] = dv[k][r];
+                continue;
+            }
             cuda_store((E *)c.dk + row * c.dk_stride + channel, c.scale * dk[k][r] + 0.0f);
             cuda_store((E *)c.dv + row * c.dv_stride + channel, dv[k][r] + 0.0f);
         }
@@ -405,7 +478,9 @@ typedef enum attention_pass { FORWARD, BACKWARD_QUERIES, BACKWARD_KEYS } attenti
 
 template <typename E, int N> static tess_status launch_sized(tess_stream *s, attention_call *c, attention_pass pass)
 {
-    const int64_t rows = N < 8 ? 4 : pass == FORWARD ? 2 : 1, tiles = attention_cut_tiles(c, 1, WARPS * rows);
+    const int64_t rows = N < 8 ? 4 : pass == FORWARD ? 2 : 1;
+    const int64_t tiles =
+        pass == BACKWARD_KEYS ? attention_cut_key_tiles(c, WARPS * rows) : attention_cut_tiles(c, 1, WARPS * rows);
     const int64_t blocks = tiles * (pass == BACKWARD_KEYS ? c->G : c->H);
     TESS_CHECK(blocks <= INT32_MAX, TESS_E_UNSUPPORTED, "attention: %lld heads of rows are more than a GPU takes",
                (long long)blocks);
@@ -435,20 +510,22 @@ template <typename E> static tess_status launch_delta(tess_stream *s, const atte
     return TESS_OK;
 }
 
-template <typename E> static tess_status backward(tess_stream *s, attention_call *c, bool begins)
+/* The sequences of one launch. begins: they are the first ones of the call. */
+template <typename E>
+static tess_status backward(tess_stream *s, attention_call *c, tess_attention_wanted wanted, bool begins)
 {
-    TESS_TRY(launch_delta<E>(s, c));
+    if (wanted == TESS_ATTENTION_ALL || wanted == TESS_ATTENTION_QUERIES)
+        TESS_TRY(launch_delta<E>(s, c));
     if (c->dsinks != NULL)
         TESS_TRY(launch_sinks<E>(s, c, begins));
-    TESS_TRY(launch<E>(s, c, BACKWARD_QUERIES));
-    return launch<E>(s, c, BACKWARD_KEYS);
+    if (wanted == TESS_ATTENTION_ALL || wanted == TESS_ATTENTION_QUERIES)
+        TESS_TRY(launch<E>(s, c, BACKWARD_QUERIES));
+    return wanted == TESS_ATTENTION_ALL || wanted == TESS_ATTENTION_KEYS ? launch<E>(s, c, BACKWARD_KEYS) : TESS_OK;
 }
 
 static tess_status check(const tess_attention *a, const tess_attention_grad *g)
 {
     TESS_TRY(tess_attention_check(a, g));
-    TESS_CHECK(a->state == NULL && (g == NULL || g->wanted == TESS_ATTENTION_ALL), TESS_E_UNSUPPORTED,
-               "attention: a GPU takes all keys in one call, not in parts");
     TESS_CHECK(a->head_size <= MAX_HEAD, TESS_E_UNSUPPORTED, "attention: heads of %lld channels; a GPU takes up to %d",
                (long long)a->head_size, (int)MAX_HEAD);
     return TESS_OK;
@@ -471,11 +548,15 @@ tess_status tess_cuda_attention_backward(tess_stream *s, const tess_attention_gr
     const tess_attention *a = &g->forward;
     TESS_TRY(check(a, g));
     attention_call c = attention_grad_call_of(g);
-    TESS_TRY(attention_take_scratch(s, &c, attention_tokens(a) * a->n_heads));
+    if (g->wanted == TESS_ATTENTION_ALL) {
+        TESS_TRY(attention_take_scratch(s, &c, attention_tokens(a) * a->n_heads));
+        c.delta = c.scratch;
+    }
     int64_t i = 0;
     do { /* once even without sequences, for the gradient of the sinks */
         attention_take_seqs(&c, a, i);
-        TESS_TRY(a->dtype == TESS_F32 ? backward<float>(s, &c, i == 0) : backward<cuda_bf16>(s, &c, i == 0));
+        TESS_TRY(a->dtype == TESS_F32 ? backward<float>(s, &c, g->wanted, i == 0)
+                                      : backward<cuda_bf16>(s, &c, g->wanted, i == 0));
         i += c.n_seqs;
     } while (i < a->n_seqs);
     return TESS_OK;

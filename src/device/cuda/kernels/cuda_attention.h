@@ -6,8 +6,8 @@
 #include "device/cuda/cuda_types.h"
 #include "device/ref/ref_attention.h"
 
-/* The largest number of sequences that the arguments of a launch have room for. */
-enum { ATTENTION_SEQS = 48 };
+/* The largest number of sequences that the arguments of a launch have room for: these are at most 4096 bytes. */
+enum { ATTENTION_SEQS = 40 };
 
 typedef struct attention_seq {
     tess_attention_seq s;
@@ -25,8 +25,14 @@ typedef struct attention_call {
     float *dsinks; /* (H), or NULL */
     int64_t page_stride, q_stride, k_stride, v_stride, out_stride, dout_stride, dq_stride, dk_stride, dv_stride;
     float *lse;     /* (T, H) */
+    float *state;   /* the sums of a call that is one of several (tess_attention), or NULL */
+    float *delta;   /* (T, H) dout . out */
     float *scratch; /* work space of the kernels */
+    /* The wanted rows of dq, its heads, and the wanted rows of dk and dv. */
+    int64_t query_begin, query_end, head_begin, head_end, key_begin, key_end;
 } attention_call;
+
+static_assert(sizeof(attention_call) <= 4000, "CUDA before 12.1 passes 4096 bytes to a kernel");
 
 /* ---- Functions of the GPU ---- */
 static __device__ inline const attention_seq *seq_of_tile(const attention_call &c, int64_t tile)
@@ -37,11 +43,11 @@ static __device__ inline const attention_seq *seq_of_tile(const attention_call &
     return &c.seqs[i];
 }
 
-/* The same as tess_attention_block. */
-static __device__ inline int64_t block_at(const attention_call &c, const tess_attention_seq &s, int64_t base,
-                                          int64_t stride)
+/* The same as tess_attention_block. `begin`: the sequence's k_begin, or 0 if the call has all keys. */
+static __device__ inline int64_t block_at(const attention_call &c, const tess_attention_seq &s, int64_t begin,
+                                          int64_t base, int64_t stride)
 {
-    return s.pages == NULL ? base * stride : s.pages[base / TESS_ATTENTION_BLOCK] * c.page_stride;
+    return s.pages == NULL ? (base - begin) * stride : s.pages[base / TESS_ATTENTION_BLOCK] * c.page_stride;
 }
 
 static __device__ inline int64_t first_key(const attention_call &c, int64_t position)
@@ -49,10 +55,55 @@ static __device__ inline int64_t first_key(const attention_call &c, int64_t posi
     return c.window > 0 && position + 1 > c.window ? position + 1 - c.window : 0;
 }
 
-/* Returns one more than the last query that sees a key. */
+/* Returns one more than the position of the last query that sees a key. */
 static __device__ inline int64_t last_query(const attention_call &c, const tess_attention_seq &s, int64_t key)
 {
-    return c.window > 0 ? cuda_least(key + c.window, s.q_len) : s.q_len;
+    return c.window > 0 ? cuda_least(key + c.window, s.k_len) : s.k_len;
+}
+
+/* The end of the keys that the call has of a sequence. In kernels that are compiled for parts, `parts` is a constant.
+ */
+static __device__ inline int64_t key_end_of(bool parts, const tess_attention_seq &s)
+{
+    return parts ? s.k_end : s.k_len;
+}
+
+/* Returns the first of these keys, in whole blocks of `block`, that a query at `position` may see. */
+static __device__ inline int64_t first_block(const attention_call &c, const tess_attention_seq &s, int64_t position,
+                                             int64_t block)
+{
+    const int64_t first = first_key(c, position);
+    return first > s.k_begin ? first / block * block : s.k_begin;
+}
+
+/* Returns the first position of queries, in whole blocks of `block`, that may see a key. */
+static __device__ inline int64_t first_query_block(const tess_attention_seq &s, int64_t key, int64_t block)
+{
+    const int64_t first = s.k_len - s.q_len;
+    return key > first ? key / block * block : first;
+}
+
+/* The row of dk, dv and their state that belongs to the first key of a sequence. */
+static __device__ inline int64_t key_row_of(const attention_call &c, const tess_attention_seq &s)
+{
+    return c.state != NULL ? s.k_row : s.q_begin;
+}
+
+/* Whether sums of a sequence come from an earlier call, and whether they go on in a later one. */
+static __device__ inline bool has_earlier_sums(const attention_call &c, const tess_attention_seq &s)
+{
+    return c.state != NULL && !s.first;
+}
+
+static __device__ inline bool keeps_sums(const attention_call &c, const tess_attention_seq &s)
+{
+    return c.state != NULL && !s.last;
+}
+
+/* Whether [begin, begin + n) and [wanted, wanted_end) have rows in common. */
+static __device__ inline bool ranges_meet(int64_t begin, int64_t n, int64_t wanted, int64_t wanted_end)
+{
+    return begin < wanted_end && wanted < begin + n;
 }
 
 /* ---- Functions of the host ---- */
@@ -75,6 +126,8 @@ static inline attention_call attention_call_of(const tess_attention *a)
     c.v_stride = a->v_stride;
     c.out_stride = a->out_stride;
     c.lse = a->lse;
+    c.state = a->state;
+    c.query_end = c.head_end = c.key_end = INT64_MAX;
     return c;
 }
 
@@ -90,6 +143,15 @@ static inline attention_call attention_grad_call_of(const tess_attention_grad *g
     c.dq_stride = g->dq_stride;
     c.dk_stride = g->dk_stride;
     c.dv_stride = g->dv_stride;
+    c.delta = g->delta;
+    if (!g->in_part)
+        return c;
+    c.query_begin = g->query_begin;
+    c.query_end = g->query_end;
+    c.head_begin = g->head_begin;
+    c.head_end = g->head_end;
+    c.key_begin = g->key_begin;
+    c.key_end = g->key_end;
     return c;
 }
 
@@ -109,6 +171,18 @@ static inline int64_t attention_cut_tiles(attention_call *c, int64_t rows, int64
     for (int i = 0; i < c->n_seqs; i++) {
         c->seqs[i].first_tile = tiles;
         tiles += (c->seqs[i].s.q_len * rows + tile - 1) / tile;
+    }
+    return tiles;
+}
+
+/* The same for tiles of keys. */
+static inline int64_t attention_cut_key_tiles(attention_call *c, int64_t tile)
+{
+    int64_t tiles = 0;
+    for (int i = 0; i < c->n_seqs; i++) {
+        const tess_attention_seq *s = &c->seqs[i].s;
+        c->seqs[i].first_tile = tiles;
+        tiles += ((c->state != NULL ? s->k_end - s->k_begin : s->k_len) + tile - 1) / tile;
     }
     return tiles;
 }

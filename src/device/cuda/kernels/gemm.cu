@@ -17,8 +17,7 @@ enum {
     THREADS = SIDE * SIDE,
     OWN = TILE / SIDE,
     STRETCH = 16,
-    LEVELS = 31,
-    LEAF_BYTES = 64 << 20 /* limit of the bytes that the sums of leaves have at a time */
+    LEVELS = 31
 };
 
 /* The arguments of a launch: C (m,n) = bias + the terms, added one after the other. */
@@ -126,10 +125,10 @@ template <typename E, typename C> static tess_status launch(tess_stream *s, prod
     return TESS_CUDA_LAUNCH((multiply_kernel<E, C>), blocks, THREADS, 0, s, p);
 }
 
-/* Computes a few rows of C at a time, so that the sums of their leaves take at most LEAF_BYTES. */
+/* Computes a few rows of C at a time, so that the sums of their leaves take at most TESS_CUDA_LEAF_BYTES. */
 template <typename E, typename C> static tess_status launch_leaves(tess_stream *s, const product *whole)
 {
-    int64_t row_bytes = whole->n * whole->n_leaves * (int64_t)sizeof(float), most = LEAF_BYTES / row_bytes;
+    int64_t row_bytes = whole->n * whole->n_leaves * (int64_t)sizeof(float), most = TESS_CUDA_LEAF_BYTES / row_bytes;
     void *sums;
     if (most < 1 || most > whole->m)
         most = most < 1 ? 1 : whole->m;
@@ -182,6 +181,21 @@ static tess_status multiply(tess_stream *s, const tess_gemm_fused *f)
     return g->ab_dtype == TESS_F32  ? multiply_as<float, float>(s, &p)
            : g->c_dtype == TESS_F32 ? multiply_as<cuda_bf16, float>(s, &p)
                                     : multiply_as<cuda_bf16, cuda_bf16>(s, &p);
+}
+
+tess_status tess_cuda_add_leaves(tess_stream *s, const tess_gemm *g, int64_t n_leaves, const float *sums)
+{
+    const unsigned blocks = tess_cuda_blocks(g->m * g->n, THREADS);
+    product p = {};
+    p.m = g->m;
+    p.n = g->n;
+    p.ldc = g->ldc;
+    p.n_leaves = n_leaves;
+    p.bias = g->bias;
+    p.c = g->c;
+    return g->c_dtype == TESS_F32
+               ? TESS_CUDA_LAUNCH((add_leaves_kernel<cuda_bf16, float>), blocks, THREADS, 0, s, p, sums)
+               : TESS_CUDA_LAUNCH((add_leaves_kernel<cuda_bf16, cuda_bf16>), blocks, THREADS, 0, s, p, sums);
 }
 
 tess_status tess_cuda_gemm(tess_stream *s, const tess_gemm *g)

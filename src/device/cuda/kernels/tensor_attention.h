@@ -16,11 +16,10 @@ enum { TENSOR_HEAD = 128 /* most channels of a head, which is padded to 64 or 12
 #define LOG2_E 0x1.715476p+0f
 
 /* Returns whether tensor cores compute the heads; otherwise attention.cu does. The model alone decides, because a row's
- * bits must not depend on the addresses of its operands. */
+ * bits must not depend on the addresses of its operands, nor on the number of calls. */
 static inline bool tensor_attention_takes(const tess_attention *a)
 {
-    return a->dtype == TESS_BF16 && a->head_size <= TENSOR_HEAD && a->soft_cap == 0 && a->sinks == NULL &&
-           a->state == NULL;
+    return a->dtype == TESS_BF16 && a->head_size <= TENSOR_HEAD && a->soft_cap == 0 && a->sinks == NULL;
 }
 
 /* `n` rows of one key head, beginning with row `first` of the sequence. */
@@ -80,6 +79,32 @@ static __device__ inline key_range key_range_of(const attention_call &c, const h
         keys.first = (int)first_key(c, keys.last);
     }
     return keys;
+}
+
+/* Loads this thread's elements of row `half` (0, or 1: 8 further) of a product from `width` floats. */
+template <int D>
+static __device__ __forceinline__ void load_sums(float (*sum)[4], int half, const float *from, int width)
+{
+    int column = (int)threadIdx.x % 4 * 2;
+    TESS_CUDA_UNROLL
+    for (int n = 0; n < D / 8; n++, column += 8) {
+        TESS_CUDA_UNROLL
+        for (int i = 0; i < 2; i++)
+            sum[n][2 * half + i] = column + i < width ? from[column + i] : 0;
+    }
+}
+
+template <int D>
+static __device__ __forceinline__ void store_sums(float *to, int width, const float (*sum)[4], int half)
+{
+    int column = (int)threadIdx.x % 4 * 2;
+    TESS_CUDA_UNROLL
+    for (int n = 0; n < D / 8; n++, column += 8) {
+        TESS_CUDA_UNROLL
+        for (int i = 0; i < 2; i++)
+            if (column + i < width)
+                to[column + i] = sum[n][2 * half + i];
+    }
 }
 
 #endif

@@ -5,7 +5,7 @@
  * 0. Each chunk is an online softmax of its own, and chunks are merged in order. So bits depend on the row's own keys
  * alone: a block that a row does not see adds zeros and multiplies by 1. If there are few rows with many keys, each
  * chunk has a block of threads, and a second kernel merges the chunks in the same steps. So generation gives the same
- * bits as training.
+ * bits as training. A call that has a part of the keys has whole chunks, and keeps the merged sums for the next one.
  *
  * Cost. A warp has 16 rows and reads each key and value from shared memory once, which is 16 flops a byte. A
  * multiprocessor reads 128 bytes a clock, which feed 2048 flops: the full rate of an A100's tensor cores and half that
@@ -23,7 +23,7 @@
 
 enum {
     KEYS = TESS_ATTENTION_BLOCK,
-    CHUNK = 1024,
+    CHUNK = TESS_ATTENTION_CHUNK,
     FULL = 264 /* number of blocks of threads that keep a GPU busy */
 };
 
@@ -162,6 +162,38 @@ static __device__ __forceinline__ void merge_chunk(float *total, bool is_first, 
     }
 }
 
+/* The sums of a row between calls: m, l, then o (D). */
+static __device__ __forceinline__ float *forward_state(const attention_call &c, const query_row &row)
+{
+    return c.state + (row.token * c.H + row.head) * (c.D + 2);
+}
+
+/* Sets the sums of this thread's earlier chunks to those of earlier calls; zeros if there are none. `rows` is work
+ * space. */
+template <int D, int THREADS>
+static __device__ __forceinline__ void load_total(float *total, const attention_call &c, const head_tile &t, int own,
+                                                  forward_rows<D> &rows)
+{
+    typedef forward_total<D, THREADS> place;
+    begin_chunk(rows);
+    TESS_CUDA_UNROLL
+    for (int half = 0; half < 2; half++) {
+        if (own + 8 * half < t.n && has_earlier_sums(c, *t.s)) {
+            const float *state = forward_state(c, query_row_at(t, own + 8 * half));
+            rows.state[half] = {state[0], state[1]};
+            load_sums<D>(rows.o, half, state + 2, (int)c.D);
+        }
+        place::state(total, half)[0] = rows.state[half].m;
+        place::state(total, half)[THREADS] = rows.state[half].l;
+        TESS_CUDA_UNROLL
+        for (int n = 0; n < D / 8; n++) {
+            TESS_CUDA_UNROLL
+            for (int i = 2 * half; i < 2 * half + 2; i++)
+                *place::sum(total, n, i) = rows.o[n][i];
+        }
+    }
+}
+
 /* The sums of a row over one chunk, for the kernel that merges chunks: D sums, m and l. */
 template <int D> struct forward_part {
     float o[D];
@@ -192,9 +224,12 @@ static __device__ inline uint16_t *out_at(const attention_call &c, const query_r
     return (uint16_t *)c.out + row.token * c.out_stride + row.head * c.D;
 }
 
-/* The forward kernel, for heads of at most D channels. The buffers receive blocks of keys and of values alternately. */
-template <int D, int WARPS, int BUFFERS>
-static __global__ void __launch_bounds__(WARPS *WARP, WARPS == 1 ? 8 : 3)
+/* The forward kernel, for heads of at most D channels. The buffers receive blocks of keys and of values alternately.
+ * PARTS: the call has a part of the keys. Its registers would be too few with three blocks on a multiprocessor. */
+template <int D, int WARPS, int BUFFERS, bool PARTS>
+static __global__ void __launch_bounds__(WARPS *WARP, WARPS == 1 ? 8
+                                                      : PARTS    ? 2
+                                                                 : 3)
     tensor_forward_kernel(attention_call c, forward_plan plan)
 {
     enum { THREADS = WARPS * WARP, TILE = WARPS * ROWS, PIECES = KEYS * D / PIECE };
@@ -205,14 +240,16 @@ static __global__ void __launch_bounds__(WARPS *WARP, WARPS == 1 ? 8 : 3)
     const int64_t tile = number / c.G / plan.n_parts;
     const head_tile t = head_tile_at(c, tile, kv, TILE);
     const key_range all_first = key_range_of(c, t, 0), all_last = key_range_of(c, t, t.n - 1);
-    int begin = all_first.first / KEYS * KEYS, end = all_last.last + 1;
+    const int key_end = (int)key_end_of(PARTS, *t.s);
+    int begin = PARTS ? (int)first_block(c, *t.s, all_first.last, KEYS) : all_first.first / KEYS * KEYS;
+    int end = PARTS && key_end <= all_last.last ? key_end : all_last.last + 1;
     if (plan.n_parts > 1) {
         begin = begin > part * CHUNK ? begin : part * CHUNK;
         end = end < (part + 1) * CHUNK ? end : (part + 1) * CHUNK;
     }
-    if (begin >= end)
+    if (begin >= end && !PARTS)
         return; /* the kernel that merges does not read this part */
-    const int n_items = (end - begin + KEYS - 1) / KEYS * 2;
+    const int n_items = !PARTS || begin < end ? (end - begin + KEYS - 1) / KEYS * 2 : 0;
     const int own = warp * ROWS + (int)threadIdx.x % WARP / 4;
     const int last[2] = {key_range_of(c, t, own).last, key_range_of(c, t, own + 8).last};
     float *total = (float *)(queries + TILE * D / PIECE) + threadIdx.x;
@@ -221,9 +258,9 @@ static __global__ void __launch_bounds__(WARPS *WARP, WARPS == 1 ? 8 : 3)
     auto copy = [&](int item) {
         if (item < n_items) {
             int base = begin + item / 2 * KEYS;
-            int64_t stride = item % 2 == 0 ? c.k_stride : c.v_stride, present = t.s->k_len - base;
-            const uint16_t *x =
-                (const uint16_t *)(item % 2 == 0 ? t.s->k : t.s->v) + block_at(c, *t.s, base, stride) + kv * c.D;
+            int64_t stride = item % 2 == 0 ? c.k_stride : c.v_stride, present = key_end - base;
+            const uint16_t *x = (const uint16_t *)(item % 2 == 0 ? t.s->k : t.s->v) +
+                                block_at(c, *t.s, PARTS ? t.s->k_begin : 0, base, stride) + kv * c.D;
             copy_tile<D, KEYS, THREADS>(memory + item % BUFFERS * PIECES, (int)c.D,
                                         [&](int row) { return row < present ? x + row * stride : NULL; });
         }
@@ -239,7 +276,10 @@ static __global__ void __launch_bounds__(WARPS *WARP, WARPS == 1 ? 8 : 3)
     copy_tile<D, TILE, THREADS>(queries, (int)c.D, [&](int row) { return query_at(t, row, c.q, c.q_stride, c.D); });
     for (int item = 0; item < BUFFERS - 1; item++)
         copy(item);
-    begin_chunk(rows);
+    if (PARTS)
+        load_total<D, THREADS>(total, c, t, own, rows);
+    if (!PARTS || n_items > 0)
+        begin_chunk(rows);
     for (int item = 0; item < n_items; item += 2) {
         const int base = begin + item / 2 * KEYS;
         float score[KEYS / 8][4] = {};
@@ -265,11 +305,13 @@ static __global__ void __launch_bounds__(WARPS *WARP, WARPS == 1 ? 8 : 3)
         for (int half = 0; half < 2; half++)
             rows.state[half].l = sum_of_row(rows.state[half].l);
         if (plan.merges) {
-            merge_chunk<D, THREADS>(total, base / CHUNK == begin / CHUNK, rows, plan.scale2);
+            merge_chunk<D, THREADS>(total, !PARTS && base / CHUNK == begin / CHUNK, rows, plan.scale2);
             if (item + 2 < n_items)
                 begin_chunk(rows);
         }
     }
+    if (PARTS && n_items == 0)
+        tensor_copies_wait<0>();
     TESS_CUDA_UNROLL
     for (int half = 0; half < 2; half++) {
         const int i = own + 8 * half;
@@ -280,6 +322,15 @@ static __global__ void __launch_bounds__(WARPS *WARP, WARPS == 1 ? 8 : 3)
             continue;
         }
         const query_row row = query_row_at(t, i);
+        if (PARTS && keeps_sums(c, *t.s)) {
+            float *state = forward_state(c, row);
+            store_sums<D>(state + 2, (int)c.D, rows.o, half);
+            if (threadIdx.x % 4 == 0) {
+                state[0] = rows.state[half].m;
+                state[1] = rows.state[half].l;
+            }
+            continue;
+        }
         store_row<D>(out_at(c, row), (int)c.D, rows.o, half, 1 / rows.state[half].l);
         if (threadIdx.x % 4 == 0)
             store_lse(c, row, rows.state[half]);
@@ -319,14 +370,14 @@ static __global__ void __launch_bounds__(4 * WARP)
         store_lse(c, row, state);
 }
 
-template <int D, int WARPS, int BUFFERS>
+template <int D, int WARPS, int BUFFERS, bool PARTS>
 static tess_status launch_cut(tess_stream *s, attention_call *c, int64_t n_chunks)
 {
     enum { TILE = WARPS * ROWS };
     const int64_t tiles = attention_cut_tiles(c, c->H / c->G, TILE) * c->G;
-    const bool shares = n_chunks > 1 && tiles < FULL;
+    const bool shares = n_chunks > 1 && tiles < FULL && !PARTS;
     const int64_t blocks = tiles * (shares ? n_chunks : 1), n_rows = tiles * TILE;
-    forward_plan plan = {shares ? (int)n_chunks : 1, n_chunks > 1 && !shares, c->scale * LOG2_E};
+    forward_plan plan = {shares ? (int)n_chunks : 1, PARTS || (n_chunks > 1 && !shares), c->scale * LOG2_E};
     const size_t bytes = (BUFFERS * KEYS + TILE) * D * sizeof(uint16_t) +
                          (plan.merges ? WARPS * WARP * forward_total<D, WARPS * WARP>::ELEMENTS * sizeof(float) : 0);
     TESS_CHECK(blocks <= INT32_MAX, TESS_E_UNSUPPORTED, "attention: %lld heads of rows are more than a GPU takes",
@@ -335,8 +386,9 @@ static tess_status launch_cut(tess_stream *s, attention_call *c, int64_t n_chunk
         s, c, shares ? n_rows * n_chunks * (int64_t)(sizeof(forward_part<D>) / sizeof(float)) : 0));
     if (blocks == 0)
         return TESS_OK;
-    TESS_CUDA_ASK_SHARED((tensor_forward_kernel<D, WARPS, BUFFERS>), bytes, s);
-    TESS_TRY(TESS_CUDA_LAUNCH((tensor_forward_kernel<D, WARPS, BUFFERS>), blocks, WARPS * WARP, bytes, s, *c, plan));
+    TESS_CUDA_ASK_SHARED((tensor_forward_kernel<D, WARPS, BUFFERS, PARTS>), bytes, s);
+    TESS_TRY(
+        TESS_CUDA_LAUNCH((tensor_forward_kernel<D, WARPS, BUFFERS, PARTS>), blocks, WARPS * WARP, bytes, s, *c, plan));
     if (!shares)
         return TESS_OK;
     return TESS_CUDA_LAUNCH(tensor_merge_kernel<D>, (n_rows + 3) / 4, 4 * WARP, 0, s, *c, plan, n_rows, TILE);
@@ -353,7 +405,21 @@ template <int D> static tess_status launch(tess_stream *s, attention_call *c)
     TESS_CHECK(most_rows <= INT32_MAX - 4 * ROWS, TESS_E_UNSUPPORTED, "attention: %lld rows of a head",
                (long long)most_rows);
     const int64_t n_chunks = (most_keys + CHUNK - 1) / CHUNK;
-    return most_rows <= ROWS ? launch_cut<D, 1, 4>(s, c, n_chunks) : launch_cut<D, 4, 2>(s, c, n_chunks);
+    if (c->state != NULL)
+        return launch_cut<D, 4, 2, true>(s, c, n_chunks);
+    return most_rows <= ROWS ? launch_cut<D, 1, 4, false>(s, c, n_chunks) : launch_cut<D, 4, 2, false>(s, c, n_chunks);
+}
+
+/* Checks that each call has whole chunks of keys. */
+static tess_status check_chunks(const tess_attention *a)
+{
+    for (int64_t i = 0; i < a->n_seqs && a->state != NULL; i++) {
+        const tess_attention_seq *seq = &a->seqs[i];
+        TESS_CHECK(seq->k_begin % CHUNK == 0 && (seq->k_end % CHUNK == 0 || seq->k_end == seq->k_len), TESS_E_INVALID,
+                   "attention in parts: sequence %lld: keys %lld to %lld of %lld; tensor cores take multiples of %d",
+                   (long long)i, (long long)seq->k_begin, (long long)seq->k_end, (long long)seq->k_len, (int)CHUNK);
+    }
+    return TESS_OK;
 }
 
 static tess_status attention_forward(tess_stream *s, const tess_attention *a)
@@ -361,6 +427,7 @@ static tess_status attention_forward(tess_stream *s, const tess_attention *a)
     TESS_TRY(tess_attention_check(a, NULL));
     if (!tensor_attention_takes(a))
         return tess_cuda_attention_forward(s, a);
+    TESS_TRY(check_chunks(a));
     attention_call c = attention_call_of(a);
     for (int64_t i = 0; i < a->n_seqs; i += c.n_seqs) {
         attention_take_seqs(&c, a, i);

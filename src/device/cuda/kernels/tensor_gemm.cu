@@ -182,19 +182,76 @@ template <typename C> static tess_status launch_sized(tess_stream *s, const tess
     return g->m <= FEW_ROWS ? launch<C, 1, 1, 4>(s, g) : launch<C, 2, 4, 2>(s, g);
 }
 
+/* Computes one leaf of `rows` rows of C from `row` on: all terms, one after the other. */
+static tess_status multiply_leaf(tess_stream *s, const tess_gemm_fused *f, int64_t row, int64_t rows, int64_t leaf,
+                                 float *sums)
+{
+    const int64_t begin = leaf * f->g.leaf;
+    tess_gemm g = f->g;
+    g.m = rows;
+    g.k = cuda_least(f->g.k - begin, f->g.leaf);
+    g.c = sums;
+    g.ldc = g.n;
+    g.c_dtype = TESS_F32;
+    g.bias = NULL;
+    g.leaf = 0;
+    for (int i = 0; i <= f->n_terms; i++) {
+        const tess_gemm_term term =
+            i > 0 ? f->terms[i - 1] : tess_gemm_term{f->g.a, f->g.lda, f->g.b, f->g.ldb, f->g.k};
+        g.lda = term.lda;
+        g.ldb = term.ldb;
+        g.a = (const uint16_t *)term.a + (g.trans_a ? begin * term.lda + row : row * term.lda + begin);
+        g.b = (const uint16_t *)term.b + (g.trans_b ? begin : begin * term.ldb);
+        g.accumulate = i > 0;
+        TESS_TRY(launch_sized<float>(s, &g));
+    }
+    return TESS_OK;
+}
+
+/* A leaf has the bits of a product without leaves. A few rows of C are computed at a time, which limits the memory of
+ * the leaves' sums; whole tiles of them, so that loads stay aligned. */
+static tess_status multiply_leaves(tess_stream *s, const tess_gemm_fused *f)
+{
+    const int64_t n_leaves = f->g.k > f->g.leaf ? (f->g.k + f->g.leaf - 1) / f->g.leaf : 1;
+    const int64_t leaf_row = f->g.n * (int64_t)sizeof(float), fit = TESS_CUDA_LEAF_BYTES / (leaf_row * n_leaves);
+    const int64_t tiles = fit > COLUMNS ? fit / COLUMNS : 1, most = cuda_least(tiles * COLUMNS, f->g.m);
+    void *sums;
+    if (f->g.m == 0 || f->g.n == 0)
+        return TESS_OK;
+    TESS_TRY(tess_cuda_scratch(s, (size_t)(most * leaf_row * n_leaves), &sums));
+    for (int64_t row = 0; row < f->g.m; row += most) {
+        tess_gemm whole = f->g;
+        whole.m = cuda_least(f->g.m - row, most);
+        whole.c = (char *)whole.c +
+                  row * whole.ldc * (int64_t)(whole.c_dtype == TESS_F32 ? sizeof(float) : sizeof(cuda_bf16));
+        for (int64_t leaf = 0; leaf < n_leaves; leaf++)
+            TESS_TRY(multiply_leaf(s, f, row, whole.m, leaf, (float *)sums + leaf * whole.m * whole.n));
+        TESS_TRY(tess_cuda_add_leaves(s, &whole, n_leaves, (const float *)sums));
+    }
+    return TESS_OK;
+}
+
 static tess_status gemm(tess_stream *s, const tess_gemm *g)
 {
-    if (g->ab_dtype != TESS_BF16 || g->leaf > 0)
+    if (g->ab_dtype != TESS_BF16)
         return tess_cuda_gemm(s, g);
     TESS_TRY(tess_gemm_check(g));
     if (g->m == 0 || g->n == 0)
         return TESS_OK;
+    if (g->leaf > 0) {
+        tess_gemm_fused f = {};
+        f.g = *g;
+        return multiply_leaves(s, &f);
+    }
     return g->c_dtype == TESS_F32 ? launch_sized<float>(s, g) : launch_sized<cuda_bf16>(s, g);
 }
 
 static tess_status gemm_fused(tess_stream *s, const tess_gemm_fused *f)
 {
-    return f->g.ab_dtype == TESS_BF16 && f->g.leaf == 0 ? tess_gemm_fused_by_rows(s, f) : tess_cuda_gemm_fused(s, f);
+    if (f->g.ab_dtype != TESS_BF16 || f->g.leaf == 0)
+        return f->g.ab_dtype == TESS_BF16 ? tess_gemm_fused_by_rows(s, f) : tess_cuda_gemm_fused(s, f);
+    TESS_TRY(tess_gemm_fused_check(f));
+    return multiply_leaves(s, f);
 }
 
 void tess_kernels_cuda_tensor_gemm(tess_kernels *k)
