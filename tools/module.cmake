@@ -162,7 +162,7 @@ function(tess_library)
   install(FILES ${CMAKE_BINARY_DIR}/tessera.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
   install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
   install(DIRECTORY docs examples deploy DESTINATION ${CMAKE_INSTALL_DOCDIR}
-          PATTERN "*_test.sh" EXCLUDE PATTERN "CMakeLists.txt" EXCLUDE)
+          PATTERN "*_test.sh" EXCLUDE PATTERN "CMakeLists.txt" EXCLUDE PATTERN "__pycache__" EXCLUDE)
   # Man pages and the completion of bash: what the command itself says, at the time of installation.
   set(help ${CMAKE_BINARY_DIR}/help)
   install(CODE "execute_process(COMMAND \"${CMAKE_SOURCE_DIR}/tools/package/help-files\" \"$<TARGET_FILE:tessera>\"
