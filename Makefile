@@ -146,8 +146,11 @@ install: all
 	@cmake --install $(BUILD) $(if $(PREFIX),--prefix $(PREFIX))
 
 # Packages in build/packages (docs/howto/install.md): of Debian, an archive that runs from any folder, wheels, an image.
-deb tarball wheels image:
+deb:
 	@tools/deps package
+	@tools/package/$@
+
+tarball wheels image: deb
 	@tools/package/$@
 
 # All packages, each tried in a bare Debian 12, and built twice to the same bytes; Slurm, Kubernetes, the drill of the disaster
