@@ -38,6 +38,9 @@ portable() {
     mkdir -p "$libraries"
     ldd "$1/libtessera.so" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' |
         grep -vE '/lib(c|m|dl|rt|pthread)\.so' | xargs -I{} cp -L {} "$libraries/"
+    # pkg-config finds the library where those inside have no files for pkg-config.
+    sed -i -e '/^Requires.private:/d' -e "s/^Libs.private:.*/& -Wl,--start-group $(sed -n 's/^TESS_ARCHIVE_\(.*\):FILEPATH=.*/-l\1/p' "$1/CMakeCache.txt" |
+        paste -sd' ') -Wl,--end-group/" "$to"/lib/*/pkgconfig/tessera.pc
     "$project/tools/package/sbom" "$1" "$version" >"$docs/sbom.spdx.json"
     mkdir "$docs/licenses"
     for package in $(sed -n 's/^  *"name": "\(.*-dev\)",$/\1/p' "$docs/sbom.spdx.json"); do
