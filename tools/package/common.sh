@@ -21,11 +21,14 @@ sources() {
     fi
 }
 
-# archive FOLDER FILE: packs a folder, the same bytes for the same files.
-archive() {
-    tar -C "$(dirname "$1")" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --mode=u+rwX,go+rX,go-w \
-        --format=gnu -c "$(basename "$1")" | xz -T1 -3 >"$2"
+# same_tar FOLDER NAME...: prints a tar archive of what is in a folder, the same bytes for the same files.
+same_tar() {
+    tar -C "$1" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --mode=u+rwX,go+rX,go-w \
+        --format=gnu -c "${@:2}"
 }
+
+# archive FOLDER FILE: packs a folder, the same bytes for the same files.
+archive() { same_tar "$(dirname "$1")" "$(basename "$1")" | xz -T1 -3 >"$2"; }
 
 # portable BUILD: installs what runs on other systems from a build of `deb` to $packages/portable. The docs have the licenses of
 # the libraries inside, and a list of them (sbom.spdx.json).
