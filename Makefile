@@ -110,6 +110,7 @@ test-emulated:
 
 # A Slurm of its own on five hosts of this machine: time limit, lost node, preemption. Root; about five minutes.
 test-slurm: all
+	@tools/deps deploy
 	@tests/deploy/test_slurm.sh $(BUILD)/tessera $(CURDIR); code=$$?; [ $$code = 77 ] || exit $$code
 
 # The chart and manifests for Kubernetes against the published schemas, and their pods on two hosts of this machine. Root; a minute.
@@ -145,15 +146,19 @@ install: all
 	@cmake --install $(BUILD) $(if $(PREFIX),--prefix $(PREFIX))
 
 # Packages in build/packages (docs/howto/install.md): of Debian, an archive that runs from any folder, wheels, an image.
-deb tarball wheels image:
+deb:
 	@tools/deps package
 	@tools/package/$@
 
+tarball wheels image: deb
+	@tools/package/$@
+
 # All packages, each tried in a bare Debian 12, and built twice to the same bytes; Slurm, Kubernetes, the drill of the disaster
-# plan. Root, mmdebstrap; about fifteen minutes.
-test-deploy: deb tarball wheels image test-slurm test-kubernetes
-	@TESSERA=$(BUILD)/tessera docs/operations/drill.sh
-	@tools/package/try
+# plan. Root, a mirror of Debian, PyPI; under fifteen minutes on two idle cores.
+test-deploy:
+	@tools/deps package
+	@tools/deps deploy
+	@tools/package/test-deploy
 
 clean:
 	@rm -rf $(BUILD)

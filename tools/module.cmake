@@ -139,12 +139,6 @@ function(tess_library)
     target_link_libraries(${target} PRIVATE Threads::Threads m ${libraries})
   endforeach()
   target_link_options(tessera_shared PRIVATE -Wl,--version-script=${TESS_SYMBOLS})
-  if(TESS_PORTABLE)
-    set_property(TARGET tessera_shared PROPERTY LINK_LIBRARIES Threads::Threads m ${TESS_SHARED_LIBRARIES})
-    # A path of the old kind also serves what the libraries need themselves.
-    set_target_properties(tessera_shared PROPERTIES INSTALL_RPATH "\$ORIGIN/tessera" BUILD_WITH_INSTALL_RPATH ON)
-    target_link_options(tessera_shared PRIVATE -Wl,--disable-new-dtags)
-  endif()
   set_target_properties(tessera_shared PROPERTIES LINK_DEPENDS ${TESS_SYMBOLS})
   add_executable(tessera src/cli/main.c src/cli/commands.c)
   add_executable(tessera-doctor EXCLUDE_FROM_ALL src/cli/main.c src/cli/doctor/doctor_commands.c) # the diagnosis alone
@@ -154,6 +148,9 @@ function(tess_library)
   endforeach()
 
   include(GNUInstallDirs)
+  if(TESS_PORTABLE)
+    tess_portable_targets()
+  endif()
   # The path from the folder of the .pc file back to the prefix: the tree may be moved after installation.
   file(RELATIVE_PATH TESS_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
   configure_file(${CMAKE_SOURCE_DIR}/tools/tessera.pc.in ${CMAKE_BINARY_DIR}/tessera.pc @ONLY)
@@ -162,7 +159,7 @@ function(tess_library)
   install(FILES ${CMAKE_BINARY_DIR}/tessera.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
   install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
   install(DIRECTORY docs examples deploy DESTINATION ${CMAKE_INSTALL_DOCDIR}
-          PATTERN "*_test.sh" EXCLUDE PATTERN "CMakeLists.txt" EXCLUDE)
+          PATTERN "*_test.sh" EXCLUDE PATTERN "CMakeLists.txt" EXCLUDE PATTERN "__pycache__" EXCLUDE)
   # Man pages and completions of shells: what the command itself says, at the time of installation.
   set(help ${CMAKE_BINARY_DIR}/help)
   install(CODE "execute_process(COMMAND \"${CMAKE_SOURCE_DIR}/tools/package/help-files\" \"$<TARGET_FILE:tessera>\"

@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/pidfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/os/os.h"
+#include "base/os/process_handle.h"
 
 static const char memory_name[] = "/memfd:tessera";
 
@@ -187,7 +187,7 @@ static void describe_process(tess_live_job *live)
     double age_s = tess_os_age_of_process_s(live->pid);
     uint64_t now_ns = tess_os_now_ns(), age_ns = (uint64_t)(age_s * 1e9);
     live->start_ns = age_s > 0 && age_ns < now_ns ? now_ns - age_ns : 0;
-    live->pid_fd = pidfd_open(live->pid, 0);
+    live->pid_fd = tess_os_process_handle(live->pid);
     read_command(live->pid, live->command, sizeof(live->command));
 }
 

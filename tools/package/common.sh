@@ -21,28 +21,39 @@ sources() {
     fi
 }
 
-# archive FOLDER FILE: packs a folder, the same bytes for the same files.
-archive() {
-    tar -C "$(dirname "$1")" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --mode=u+rwX,go+rX,go-w \
-        --format=gnu -c "$(basename "$1")" | xz -T1 -3 >"$2"
+# same_tar FOLDER NAME...: prints a tar archive of what is in a folder, the same bytes for the same files.
+same_tar() {
+    tar -C "$1" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --mode=u+rwX,go+rX,go-w \
+        --format=gnu -c "${@:2}"
 }
 
-# portable FOLDER: builds in $packages/portable with all libraries but libc inside, and installs to FOLDER. The docs have the
-# licenses of the libraries inside, and a list of them (sbom.spdx.json).
+# archive FOLDER FILE: packs a folder, the same bytes for the same files.
+archive() { same_tar "$(dirname "$1")" "$(basename "$1")" | xz -T1 -3 >"$2"; }
+
+# portable BUILD: installs what runs on other systems from a build of `deb` to $packages/portable. The docs have the licenses of
+# the libraries inside, and a list of them (sbom.spdx.json).
 portable() {
-    local build=$packages/portable docs=$1/share/doc/tessera package
-    needs cmake ninja gcc pkg-config python3
-    CFLAGS="-ffile-prefix-map=$build=./build -ffile-prefix-map=$project=." cmake -G Ninja -S "$project" -B "$build" \
-        -DCMAKE_BUILD_TYPE=Release -DTESS_PORTABLE=ON -DTESS_TESTS=OFF -DTESS_BENCH_PEERS=OFF -DTESS_CUDA=OFF >/dev/null
-    cmake --build "$build" --parallel "$jobs" --target all tessera-doctor -- --quiet
-    rm -rf "$1"
-    cmake --install "$build" --prefix "$1" >/dev/null
-    mkdir -p "$1/lib/tessera"
-    ldd "$build/libtessera.so" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' |
-        grep -vE '/lib(c|m|dl|rt|pthread)\.so' | xargs -I{} cp -L {} "$1/lib/tessera/"
-    "$project/tools/package/sbom" "$build" "$version" >"$docs/sbom.spdx.json"
+    local to=$packages/portable docs=$packages/portable/share/doc/tessera package libraries
+    rm -rf "$to"
+    cmake --install "$1" --prefix "$to" >/dev/null
+    cmake --install "$1" --prefix "$to" --component portable >/dev/null
+    libraries=$(dirname "$(find "$to/lib" -name libtessera.so.0)")/tessera
+    mkdir -p "$libraries"
+    ldd "$1/libtessera.so" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' |
+        grep -vE '/lib(c|m|dl|rt|pthread)\.so' | xargs -I{} cp -L {} "$libraries/"
+    # pkg-config finds the library where those inside have no files for pkg-config.
+    sed -i -e '/^Requires.private:/d' -e "s/^Libs.private:.*/& -Wl,--start-group $(sed -n 's/^TESS_ARCHIVE_\(.*\):FILEPATH=.*/-l\1/p' "$1/CMakeCache.txt" |
+        paste -sd' ') -Wl,--end-group/" "$to"/lib/*/pkgconfig/tessera.pc
+    "$project/tools/package/sbom" "$1" "$version" >"$docs/sbom.spdx.json"
     mkdir "$docs/licenses"
     for package in $(sed -n 's/^  *"name": "\(.*-dev\)",$/\1/p' "$docs/sbom.spdx.json"); do
         cp "/usr/share/doc/$package/copyright" "$docs/licenses/$package"
     done
+}
+
+# stage FOLDER: copies build/packages/portable to the folder.
+stage() {
+    [ -x "$packages/portable/bin/tessera" ] || fail "run make deb first"
+    rm -rf "$1"
+    cp -r "$packages/portable" "$1"
 }

@@ -3,11 +3,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/core/variables.h"
+#include "base/os/process_handle.h"
 #include "ckpt/async/saver_impl.h"
 #include "ckpt/store/store.h"
 #include "comm/agree.h"
@@ -76,7 +76,7 @@ static tess_status join(tess_saver *s)
     int64_t found, job = (int64_t)tess_os_now_ns();
     tess_status status = find_area(s);
     if (status == TESS_OK) {
-        s->keeper_fd = pidfd_open(s->area.header->keeper_pid, 0);
+        s->keeper_fd = tess_os_process_handle(s->area.header->keeper_pid);
         if (s->keeper_fd < 0 || atomic_load(&s->area.header->keeper_ended) != 0)
             status = tess_os_error("pidfd_open", "of the keeper of the writer of checkpoints");
     }

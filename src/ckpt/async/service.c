@@ -7,13 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/core/variables.h"
+#include "base/os/process_handle.h"
 #include "ckpt/async/async_impl.h"
 
 static const uint64_t poll_ns = 500000000; /* time between checks of the writer whether the owner still runs */
@@ -129,7 +129,7 @@ static void run_keeper(const async_area *area, int owner_fd, async_write_fn writ
 /* ---- The owner ---- */
 static tess_status fork_keeper(tess_async_service *s, async_write_fn write)
 {
-    int owner_fd = pidfd_open(getpid(), 0);
+    int owner_fd = tess_os_process_handle(getpid());
     if (owner_fd < 0)
         return tess_os_error("pidfd_open", "of this process");
     fflush(NULL); /* otherwise the child would write our buffered output again */
