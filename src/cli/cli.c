@@ -153,16 +153,27 @@ static void refuse_dashes(const cli_command *command, const char *argument, bool
     cli_exit(cli_end(status));
 }
 
+/* Finds the flag that is meant by a name. Dashes do not count: in short names they would hide every difference. */
+static const cli_flag *near_flag(const char *name, const cli_flag *flags, int n_flags)
+{
+    const char *bare[MOST_NAMES];
+    int i = 0;
+    for (int k = 0; k < n_flags; k++)
+        bare[k] = flags[k].name + strspn(flags[k].name, "-");
+    const char *found = tess_options_nearest(name + strspn(name, "-"), bare, n_flags);
+    while (found != NULL && bare[i] != found)
+        i++;
+    return found != NULL ? &flags[i] : NULL;
+}
+
 static void refuse_flag(const cli_command *command, const char *argument, const cli_flag *flags, int n_flags)
 {
-    const char *names[MOST_NAMES];
-    char name[64], hint[TESS_HINT_BYTES]; /* name: the flag without its value */
+    char name[64]; /* the flag without its value */
     snprintf(name, sizeof(name), "%.*s", (int)strcspn(argument, "="), argument);
-    for (int i = 0; i < n_flags; i++)
-        names[i] = flags[i].name;
-    const char *found = tess_options_hint("", name, names, n_flags, "", hint);
-    refuse_dashes(command, argument, found[0] != '\0');
-    cli_exit(cli_misuse(command, "unknown option '%s'%s", name, found));
+    const cli_flag *near = near_flag(name, flags, n_flags);
+    refuse_dashes(command, argument, near != NULL);
+    cli_exit(cli_misuse(command, "unknown option '%s'%s%s%s", name, near != NULL ? ": did you mean '" : "",
+                        near != NULL ? near->name : "", near != NULL ? "'?" : ""));
 }
 
 int cli_parse(int argc, char **argv, const cli_command *command, const cli_flag *flags, int n_flags)

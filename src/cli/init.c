@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text/text.h"
 #include "cli/cli.h"
 #include "config/config.h"
 
@@ -65,32 +66,66 @@ static bool names_key(const char *setting, const char *key)
     return strncmp(setting, key, n) == 0 && setting[n] == '=';
 }
 
-/* Whether the kind or the user sets the key. */
-static bool is_set(const init_kind *kind, char *const *more, int n_more, const char *key)
+static bool is_given(char *const *more, int n_more, const char *key)
 {
-    for (int i = 0; kind->settings[i] != NULL; i++)
-        if (names_key(kind->settings[i], key))
-            return true;
     for (int i = 0; i < n_more; i++)
         if (names_key(more[i], key))
             return true;
     return false;
 }
 
-/* Writes a value in YAML. A text is quoted unless all of its characters are harmless. */
-static tess_status put_value(const tess_option *row, const char *value, tess_buffer *out)
+/* Whether the kind or the user sets the key. The model comes from one place: what the user names replaces the kind's.
+ */
+static bool is_set(const init_kind *kind, char *const *more, int n_more, const char *key)
+{
+    const bool replaced = (strcmp(key, "model.config") == 0 && is_given(more, n_more, "model.path")) ||
+                          (strcmp(key, "model.path") == 0 && is_given(more, n_more, "model.config"));
+    for (int i = 0; kind->settings[i] != NULL && !replaced; i++)
+        if (names_key(kind->settings[i], key))
+            return true;
+    return is_given(more, n_more, key);
+}
+
+/* Writes a text in YAML: in double quotes unless all of its characters are harmless. */
+static tess_status put_text(const char *key, const char *text, tess_buffer *out)
 {
     static const char harmless[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-";
-    if (row->type == TESS_OPTION_LIST)
-        return tess_buffer_printf(out, "[%s]", value);
-    if (row->type != TESS_OPTION_TEXT ||
-        (value[0] != '\0' && value[0] != '-' && value[strspn(value, harmless)] == '\0'))
+    const uint8_t *at = (const uint8_t *)text;
+    uint32_t code;
+    if (text[0] != '\0' && text[0] != '-' && text[strspn(text, harmless)] == '\0')
+        return tess_buffer_printf(out, "%s", text);
+    TESS_TRY(tess_buffer_append(out, "\"", 1));
+    for (size_t left = strlen(text); left > 0;) {
+        const int n = tess_utf8_decode(at, left, &code);
+        TESS_CHECK(n > 0, TESS_E_INVALID, "%s: the text is not UTF-8", key);
+        if (code < 0x20 || (code >= 0x7f && code < 0xa0))
+            TESS_TRY(tess_buffer_printf(out, "\\x%02x", code));
+        else
+            TESS_TRY(tess_buffer_printf(out, "%s%.*s", code == '"' || code == '\\' ? "\\" : "", n, (const char *)at));
+        at += n;
+        left -= (size_t)n;
+    }
+    return tess_buffer_append(out, "\"", 1);
+}
+
+/* Writes the value of an option in YAML. `values` is the section's struct. */
+static tess_status put_value(const tess_option *row, const void *values, tess_buffer *out)
+{
+    char value[2048];
+    const void *field = (const char *)values + row->offset;
+    if (row->type == TESS_OPTION_TEXT)
+        return put_text(row->key, field, out);
+    if (row->type != TESS_OPTION_LIST) {
+        TESS_TRY(tess_options_format(row, values, value, sizeof(value)));
         return tess_buffer_printf(out, "%s", value);
-    json_auto_t *json = json_string(value);
-    char *quoted = json_dumps(json, JSON_ENCODE_ANY);
-    tess_status status = quoted != NULL ? tess_buffer_printf(out, "%s", quoted) : TESS_FAIL(TESS_E_NOMEM, "YAML");
-    free(quoted);
-    return status;
+    }
+    const tess_text_list *list = field;
+    TESS_TRY(tess_buffer_append(out, "[", 1));
+    for (int i = 0; i < list->n; i++) {
+        TESS_TRY(tess_buffer_printf(out, "%s", i > 0 ? ", " : ""));
+        TESS_TRY(put_text(row->key, list->item[i], out));
+    }
+    return tess_buffer_append(out, "]", 1);
 }
 
 static tess_status put_config(const init_kind *kind, char *const *more, int n_more, const tess_config *config,
@@ -103,15 +138,13 @@ static tess_status put_config(const init_kind *kind, char *const *more, int n_mo
         bool has_title = false;
         for (int i = 0; i < section->n_rows; i++) {
             const tess_option *row = &section->rows[i];
-            char value[2048];
             if (!is_set(kind, more, n_more, row->key))
                 continue;
             if (!has_title)
                 TESS_TRY(tess_buffer_printf(out, "%s: # %s\n", section->name, section->help));
             has_title = true;
-            TESS_TRY(tess_options_format(row, tess_options_section(&tables[t], config), value, sizeof(value)));
             TESS_TRY(tess_buffer_printf(out, "  %s: ", strchr(row->key, '.') + 1));
-            TESS_TRY(put_value(row, value, out));
+            TESS_TRY(put_value(row, tess_options_section(&tables[t], config), out));
             TESS_TRY(tess_buffer_printf(out, " # %s\n", row->help));
         }
     }

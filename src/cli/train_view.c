@@ -13,6 +13,7 @@
 #include "cli/cli.h"
 #include "job/environment.h"
 #include "control/supervise/console.h"
+#include "control/launch/mpirun/launch_line.h"
 #include "control/supervise/stderr_lines.h"
 
 static const char *format_duration(double seconds, char *text, size_t size)
@@ -119,11 +120,11 @@ static json_t *json_number(double value)
 
 static json_t *step_to_json(const tess_step_report *r)
 {
-    json_t *line =
-        json_pack("{s:s, s:I, s:I, s:o, s:o, s:f, s:f, s:f, s:f, s:I, s:I}", "kind", "step", "step",
-                  (json_int_t)r->step, "steps", (json_int_t)r->steps, "loss", json_number(r->loss), "grad_norm",
-                  json_number(r->grad_norm), "lr", r->lr, "tps", r->tps, "mfu", r->mfu, "eta_s", r->eta_s, "n_tokens",
-                  (json_int_t)r->n_tokens, "memory_bytes", (json_int_t)r->total_peak_bytes);
+    json_t *line = json_pack("{s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I}", "kind", "step", "step",
+                             (json_int_t)r->step, "steps", (json_int_t)r->steps, "loss", json_number(r->loss),
+                             "grad_norm", json_number(r->grad_norm), "lr", json_number(r->lr), "tps",
+                             json_number(r->tps), "mfu", json_number(r->mfu), "eta_s", json_number(r->eta_s),
+                             "n_tokens", (json_int_t)r->n_tokens, "memory_bytes", (json_int_t)r->total_peak_bytes);
     for (int i = 0; i < r->n_metrics; i++)
         json_object_set_new(line, r->metrics[i].name, json_number(r->metrics[i].value));
     return line;
@@ -190,8 +191,8 @@ static json_t *validation_to_json(const tess_validation_report *r)
     static const char *const outcomes[] = {[TESS_VALIDATION_WHOLE] = "whole",
                                            [TESS_VALIDATION_PARTIAL] = "partial",
                                            [TESS_VALIDATION_MISSING] = "missing"};
-    json_t *line = json_pack("{s:s, s:I, s:s, s:f}", "kind", "validation", "step", (json_int_t)r->step, "outcome",
-                             outcomes[r->outcome], "seconds", r->seconds);
+    json_t *line = json_pack("{s:s, s:I, s:s, s:o}", "kind", "validation", "step", (json_int_t)r->step, "outcome",
+                             outcomes[r->outcome], "seconds", json_number(r->seconds));
     if (r->outcome != TESS_VALIDATION_MISSING)
         json_object_update_new(line, json_pack("{s:o, s:o, s:o, s:I}", "loss", json_number(r->loss), "perplexity",
                                                json_number(r->perplexity), "bits_per_byte",
@@ -342,15 +343,33 @@ static void draw_curve(const cli_train_view *view)
     print_axis(&style, view->first_step, view->last_step);
 }
 
-/* Says what can be done with the model, on a terminal. */
+/* Says what can be done with the model, on a terminal. The lines may be copied into a shell. */
 static void suggest(const cli_train_view *view, const char *model)
 {
-    if (!isatty(STDOUT_FILENO) || model[0] == '\0')
+    tess_mem *mem;
+    if (!isatty(STDOUT_FILENO) || model[0] == '\0' || tess_mem_create(&mem) != TESS_OK)
         return;
-    printf("\nnext:  tessera generate %s --prompt TEXT\n"
-           "       tessera eval %s --data FILE\n"
-           "       tessera report %s\n",
-           model, model, view->folder);
+    tess_buffer path = {.mem = mem}, folder = {.mem = mem};
+    if (tess_launch_words_quote((char *const[]){(char *)model}, 1, &path) == TESS_OK &&
+        tess_launch_words_quote((char *const[]){(char *)view->folder}, 1, &folder) == TESS_OK)
+        printf("\nnext:  tessera generate %.*s --prompt TEXT\n"
+               "       tessera eval %.*s --data FILE\n"
+               "       tessera report %.*s\n",
+               (int)path.size, path.data, (int)path.size, path.data, (int)folder.size, folder.data);
+    tess_error_clear();
+    tess_buffer_free(&path);
+    tess_buffer_free(&folder);
+    tess_mem_destroy(&mem);
+}
+
+/* The last line says how the run ended, also if it failed. */
+static json_t *end_to_json(tess_status status, const tess_train_result *result)
+{
+    if (status != TESS_OK)
+        return json_pack("{s:s, s:s}", "kind", "end", "status", tess_status_name(status));
+    return json_pack("{s:s, s:s, s:I, s:b, s:o}", "kind", "end", "status", tess_status_name(status), "steps",
+                     (json_int_t)result->steps, "interrupted", result->interrupted, "model",
+                     tess_json_text(result->model_folder));
 }
 
 /* Prints the curve and the result of the run. */
@@ -359,9 +378,7 @@ static void end(void *self, tess_status status, const tess_train_result *result)
     const cli_train_view *view = self;
     char time[32];
     if (view->log == CLI_LOG_JSON) {
-        if (status == TESS_OK)
-            print_json(view, json_pack("{s:s, s:I, s:b, s:s}", "kind", "end", "steps", (json_int_t)result->steps,
-                                       "interrupted", result->interrupted, "model", result->model_folder));
+        print_json(view, end_to_json(status, result));
         return;
     }
     prepare(view);

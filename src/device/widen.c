@@ -295,7 +295,7 @@ static tess_status attention(tess_stream *s, const tess_kernel_row *row, const v
     const tess_attention_wanted wanted = g != NULL ? g->wanted : TESS_ATTENTION_ALL;
     wide_call c = {.s = s, .row = row, .keeps = a->state != NULL || (g != NULL && g->in_part)};
     tess_attention *wide = &c.wide.attention_forward;
-    int64_t columns = a->n_kv_heads * a->head_size, floats = 0;
+    int64_t columns = a->n_kv_heads * a->head_size, floats = 0, covered = 0;
     const int64_t floats_of_seq = (int64_t)(sizeof(tess_attention_seq) / sizeof(float));
     float *room;
     for (int64_t i = 0; i < a->n_seqs; i++) {
@@ -303,10 +303,12 @@ static tess_status attention(tess_stream *s, const tess_kernel_row *row, const v
         TESS_CHECK(seq->pages == NULL, TESS_E_UNSUPPORTED,
                    "attention in float16: keys in pages, which generation has, are float32 or bfloat16");
         floats += 2 * keys_of(a, seq, wanted) * columns;
+        covered += seq->q_len;
         c.tokens = most_of(c.tokens, seq->q_begin + seq->q_len);
         if (wanted == TESS_ATTENTION_KEYS)
             c.keys = most_of(c.keys, seq->k_row + seq->k_end - seq->k_begin);
     }
+    c.keeps |= covered < c.tokens; /* rows of sequences that other calls compute */
     c.keys = wanted == TESS_ATTENTION_ALL ? c.tokens : c.keys;
     memcpy(&c.half, args, row->args_bytes);
     if (g != NULL)

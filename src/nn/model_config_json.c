@@ -144,14 +144,13 @@ tess_status tess_model_config_load(const char *path, tess_model_config *config)
     json_auto_t *json = NULL;
     char names[256];
     const char *named = tess_named_model(path);
-    TESS_CHECK(named != NULL || tess_os_is_file(path) || strchr(path, '/') != NULL, TESS_E_NOT_FOUND,
-               "%s: no such file, and no model with this name: choose %s", path,
-               tess_named_models_list(names, sizeof(names)));
-    if (named != NULL)
-        TESS_TRY(tess_json_parse(named, strlen(named), path, true, &json));
-    else
-        TESS_TRY(tess_json_load(path, CONFIG_MAX_BYTES, &json));
-    return tess_model_config_parse(json, path, config);
+    tess_status status = named != NULL ? tess_json_parse(named, strlen(named), path, true, &json)
+                                       : tess_json_load(path, CONFIG_MAX_BYTES, &json);
+    const bool is_name = strchr(path, '/') == NULL && strstr(path, ".json") == NULL;
+    if (status == TESS_E_NOT_FOUND && is_name)
+        tess_fail_context(status, "there is neither a file nor a model with this name: choose %s",
+                          tess_named_models_list(names, sizeof(names)));
+    return status == TESS_OK ? tess_model_config_parse(json, path, config) : status;
 }
 
 static json_t *token_json(int64_t id)

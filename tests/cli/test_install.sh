@@ -16,11 +16,14 @@ if command -v zsh >/dev/null; then
     expect "the completion of zsh" 0 "inspect ls" zsh -c 'compadd() { [ "$1" != -- ] || print -l -- "${@:2}" | sort | paste -sd" "; }
         _files() { :; }
         words=(tessera ckpt "") CURRENT=3
-        . prefix/share/zsh/vendor-completions/_tessera'
+        . prefix/share/zsh/site-functions/_tessera'
 fi
 if command -v fish >/dev/null; then
     expect "the completion of fish" 0 "optimizer.lr=" fish -c 'source prefix/share/fish/vendor_completions.d/tessera.fish
         complete -C "tessera train optimizer.l"'
+    expect "fish offers the flags of a verb alone" 0 "--newest" fish -c 'source prefix/share/fish/vendor_completions.d/tessera.fish
+        complete -C "tessera ckpt verify --n"; complete -C "tessera ckpt verify --l" | grep . && echo unexpected; true'
+    grep -q unexpected output && fail "fish offers flags of another command: $(cat output)"
 fi
 pages=$(find prefix -name 'tessera*.[15]' | wc -l)
 [ "$pages" -gt 30 ] && pass "$pages man pages" || fail "only $pages man pages"

@@ -36,7 +36,7 @@ preflight -n 2 run.yaml job.dump_folder=out --checklist >list
     pass "the checklist: $(tail -n 1 list)" || fail "the checklist: $(cat list)"
 expect "a port that answers" 4 "Connection refused" preflight --only tcp --tcp localhost:1
 expect "every check is listed" 0 "clock-offset" preflight --list
-expect "help tells the exit codes" 0 "4: a check has failed" preflight --help
+expect "help tells the exit codes" 0 "4 a check has failed" preflight --help
 expect "a check misspelt" 2 "did you mean 'memory'" preflight --only memmory
 expect "one check alone" 0 "1 fine" preflight --only swap,gpu-ecc
 expect "without a GPU" 0 "absent  gpu: no NVIDIA GPU here" env PATH=/nowhere "$tessera" doctor preflight --only gpu

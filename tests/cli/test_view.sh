@@ -10,7 +10,7 @@ on_terminal() {
     local columns=$1
     shift
     rm -rf out
-    env TERM=xterm "$@" script -qec "stty cols $columns rows 50; '$tessera' train run.yaml" /dev/null </dev/null | tr '\r' '\n'
+    env TERM=xterm FOLDER=out/pretrain "$@" script -qec "stty cols $columns rows 50; '$tessera' train run.yaml job.dump_folder=\"\$FOLDER\"" /dev/null </dev/null | tr '\r' '\n'
 }
 # Removes escape sequences, which show nothing.
 plain() { sed 's/\x1b\[[0-9;]*[mK]//g' "$1"; }
@@ -43,8 +43,14 @@ grep -q '^12 steps in' shown && ! grep -q '^step' shown && pass "--quiet" || fai
 rm -rf out
 "$tessera" train run.yaml --log json >shown 2>errors
 [ "$(grep -c '^{"kind":"step","step":[0-9]*,"steps":12,"loss":[0-9.]*,' shown)" = 12 ] && ! grep -qv '^{"kind":"[a-z]*",.*}$' shown &&
-    [ "$(tail -n 1 shown)" = '{"kind":"end","steps":12,"interrupted":false,"model":"out/pretrain/model"}' ] && pass "--log json" ||
+    [ "$(tail -n 1 shown)" = '{"kind":"end","status":"TESS_OK","steps":12,"interrupted":false,"model":"out/pretrain/model"}' ] && pass "--log json" ||
     fail "--log json: $(grep -v '^{"kind"' shown | head -n 2) $(tail -n 1 shown)"
+"$tessera" train run.yaml --log json job.dump_folder=$'a\xff b' checkpoint.enable=false >shown 2>errors
+tail -n 1 shown | grep -q '^{"kind":"end","status":"TESS_OK",' && pass "a folder that is not UTF-8" || fail "a folder that is not UTF-8: $(tail -n 1 shown)"
+"$tessera" train run.yaml --log json data.files=gone.txt job.dump_folder=gone >shown 2>errors
+tail -n 1 shown | grep -q '^{"kind":"end","status":"TESS_E_' && pass "a run that fails says so" || fail "a run that fails: $(tail -n 1 shown)"
+on_terminal 80 NO_COLOR=1 FOLDER="a'b; echo x" >shown
+grep -qF "tessera report 'a'\\''b; echo x'" shown && pass "paths are quoted for a shell" || fail "paths are not quoted: $(grep -a -A3 next: shown)"
 expect "an unknown form" 2 "choose text or json" "$tessera" train run.yaml --log yaml
 expect "two forms" 2 "keep one" "$tessera" train run.yaml --log json --quiet
 finish

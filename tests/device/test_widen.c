@@ -245,6 +245,11 @@ static void attention(scene *x)
                                    .dk_stride = ROW,
                                    .dv_stride = ROW};
     expect_row(x, TESS_ROW_attention_backward, &g);
+    tess_attention_grad rest = g; /* rows of the sequences that a call does not have keep their values */
+    rest.forward.seqs = seqs + 1;
+    rest.forward.n_seqs = 1;
+    expect_row(x, TESS_ROW_attention_forward, &rest.forward);
+    expect_row(x, TESS_ROW_attention_backward, &rest);
     int32_t page = 0;
     seqs[0].pages = &page;
     EXPECT_FAILS(x->k->attention_forward(x->s, &a), TESS_E_UNSUPPORTED, "keys in pages");

@@ -1,4 +1,7 @@
 /* Opens the texts of a run: the training part and the held-out part. */
+#include <stdio.h>
+
+#include "base/text/text.h"
 #include "train/text/text_ends.h"
 #include "train/text/text_impl.h"
 
@@ -49,6 +52,23 @@ static void name_files(const tess_data_files *files, tess_loader_options *option
     options->n_files = (int)files->n;
 }
 
+/* Notes the size of the data, and how often the run goes through it. Each source of a mixture has epochs of its own. */
+static void note_size(const text_task *t)
+{
+    const tess_config *config = t->text.config;
+    const int64_t rows = tess_loader_estimate_rows(t->loader);
+    const double taken = (double)config->training.steps * (double)config->training.global_batch_size;
+    char tokens[32], epochs[96] = "";
+    if (rows == 0)
+        return;
+    if (config->data.weights.n == 0)
+        snprintf(epochs, sizeof(epochs), "; %lld steps are %.3g epochs", (long long)config->training.steps,
+                 taken / (double)rows);
+    tess_trainer_note(t->text.trainer, "data: about %lld rows of %lld tokens (%s)%s", (long long)rows,
+                      (long long)config->training.seq_len,
+                      tess_format_count((double)(rows * config->training.seq_len), tokens, sizeof(tokens)), epochs);
+}
+
 tess_status text_open_data(text_task *t)
 {
     const tess_config *config = t->text.config;
@@ -67,6 +87,7 @@ tess_status text_open_data(text_task *t)
         options.n_weights = config->data.weights.n;
     }
     TESS_TRY_CTX(tess_loader_create(t->text.mem, t->text.tokenizer, &options, &t->loader), "data.files");
+    note_size(t);
     return TESS_OK;
 }
 
