@@ -191,15 +191,22 @@ static tess_status check_model_ranks(const tess_config *config, int world)
     tess_axes_degrees(&config->parallelism, degrees);
     const int all = tess_axes_ranks(degrees, TESS_AXIS_OF_MODEL), odd = odd_axis(degrees, world);
     const int other = all / degrees[odd];
-    char others[128] = "", divisor[64] = "";
+    const long long apart = config->rollout.ranks;
+    char others[128] = "", divisor[64] = "", who[96], more[32] = "";
     for (int axis = 0, at = 0; axis < TESS_AXES; axis++)
         if (axis != odd && tess_axis_kind_of(axis) == TESS_AXIS_OF_MODEL && degrees[axis] > 1)
             at = (int)tess_text_add(others, sizeof(others), (size_t)at, " x %s=%d", option_name(axis), degrees[axis]);
+    snprintf(who, sizeof(who), "%d rank%s", world, world == 1 ? "" : "s");
+    if (apart > 0) {
+        snprintf(who, sizeof(who), "the %d rank%s, because %lld more only draw%s", world,
+                 world == 1 ? " that trains" : "s that train", apart, apart == 1 ? "s" : "");
+        snprintf(more, sizeof(more), "%lld + ", apart);
+    }
     if (world % other == 0)
         snprintf(divisor, sizeof(divisor), ", or give a divisor of %d", world / other);
     TESS_CHECK(world % all == 0, TESS_E_INVALID,
-               "parallelism.%s: %d%s does not divide %d rank%s: start a multiple of %d ranks%s", option_name(odd),
-               degrees[odd], others, world, world == 1 ? "" : "s", all, divisor);
+               "parallelism.%s: %d%s does not divide %s: start %sa multiple of %d ranks%s", option_name(odd),
+               degrees[odd], others, who, more, all, divisor);
     TESS_CHECK(
         degrees[TESS_AXIS_PP] == 1 || config->training.passes == 1, TESS_E_INVALID,
         "training.passes: %lld passes of a micro-batch do not go through a pipeline: set training.passes=1 and a "

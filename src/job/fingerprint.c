@@ -64,7 +64,7 @@ const char *tess_fingerprint_format(const tess_fingerprint *fp, const char *team
     }
     if ((kind == TESS_TRACE_REDUCE_SCATTER || kind == TESS_TRACE_ALL_REDUCE) && fp->op < 4)
         at = tess_text_add(text, size, at, ", %s", ops[fp->op]);
-    if (kind == TESS_TRACE_SEND || kind == TESS_TRACE_RECV)
+    if ((kind == TESS_TRACE_SEND || kind == TESS_TRACE_RECV) && fp->root >= 0)
         at = tess_text_add(text, size, at, ", %s %d, tag %llu", kind == TESS_TRACE_SEND ? "to" : "from", fp->root,
                            (unsigned long long)fp->tag);
     else if (fp->root >= 0)

@@ -6,6 +6,7 @@
 #include "comm/agree.h"
 #include "comm/rehearsal/rehearsal.h"
 #include "inject/inject.h"
+#include "mesh/axes.h"
 #include "tessera/comm.h"
 
 /* Number of pools to compare: those that training fills. The pool "misc" also holds texts and the tokenizer, whose
@@ -73,6 +74,7 @@ tess_status tess_trainer_rehearse(tess_trainer *t)
     const int64_t n_micro = tess_inject_micro_batches(t->runtime, e->step + 1, tess_config_micro_batches(&t->config));
     tess_rehearsal mine = {.mem = t->mem,
                            .group = e->at.part,
+                           .batch_team = tess_axis_name(TESS_AXIS_CP),
                            .what = "a step's micro-batches",
                            .number = tess_coordinates_rounds(&e->at, n_micro)};
     tess_status status = rehearse(t, &mine);

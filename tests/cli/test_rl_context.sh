@@ -31,6 +31,16 @@ rl gspo -n 1 "${divided[@]}" rl.algorithm=gspo || fail "one rank: $(tail -n 1 gs
 parts "GSPO in a ring" gspo 2 "${divided[@]}" rl.algorithm=gspo $cp=2 $ring
 memory run
 
+# The last micro-batch of some ranks is empty: those of one cp group gather no rows of a loss, which others do
+rl odd -n 1 "${divided[@]}" rl.algorithm=gspo rl.updates=2 || fail "one rank: $(tail -n 1 odd.out)"
+parts "GSPO whose micro-batches do not divide evenly, dp 2" odd 4 "${divided[@]}" rl.algorithm=gspo rl.updates=2 $cp=2
+parts "GSPO whose micro-batches do not divide evenly, dp 2, a ring, 2 stages" odd 8 "${divided[@]}" rl.algorithm=gspo \
+    rl.updates=2 $cp=2 $pp=2 $ring
+rm -rf odd
+rl odd -n 1 "${divided[@]}" rl.algorithm=ppo critic.trunk=shared rl.updates=2 || fail "one rank: $(tail -n 1 odd.out)"
+parts "values whose micro-batches do not divide evenly, dp 2" odd 4 "${divided[@]}" rl.algorithm=ppo critic.trunk=shared \
+    rl.updates=2 $cp=2
+
 # PPO: a head on the policy, and a critic of its own
 for trunk in shared own; do
     ppo=("${divided[@]}" rl.algorithm=ppo critic.trunk=$trunk)
@@ -56,4 +66,7 @@ done
 # ---- What does not work
 expect "ranks that only draw have whole layers" 2 "rollout.ranks: ranks that only draw" "$tessera" rl rl.yaml \
     job.dump_folder=bad -n 5 "${divided[@]}" rollout.ranks=1 $cp=2 parallelism.tensor_parallel_degree=2
+expect "ranks that draw do not train" 2 \
+    "2 does not divide the 3 ranks that train, because 1 more only draws: start 1 + a multiple of 2 ranks" "$tessera" rl \
+    rl.yaml job.dump_folder=bad -n 4 "${divided[@]}" rollout.ranks=1 $cp=2
 finish

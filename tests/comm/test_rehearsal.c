@@ -288,25 +288,72 @@ static void a_message_that_nobody_receives_is_shown(void)
     stages_rehearse_calls_of_their_own(UNRECEIVED, "planned nothing for it");
 }
 
-/* Ranks 0 and 2 exchange a message that ranks 1 and 3, whose micro-batch is empty, do not. */
-static void messages_may_depend_on_the_micro_batch(void)
+/* Two pairs of ranks divide micro-batches. That of ranks 1 and 3 is empty: they have neither the message nor the
+ * gathered rows. Rank `late` gathers them after the sum. */
+static tess_status compare_batch_teams(tess_runtime *rt, const char *batch_team, int late)
 {
-    tess_runtime *rt = test_join_with(&options);
-    float x[N] = {0};
+    float x[N] = {0}, all[2 * N];
     const int rank = tess_runtime_rank(rt);
     tess_team *pair = NULL;
     tess_work *work = NULL;
     tess_rehearsal rehearsal;
     tess_runtime *dry = open_dry(tess_runtime_team(rt), 0, &rehearsal);
+    rehearsal.batch_team = batch_team;
     EXPECT_OK(tess_team_split_by(tess_runtime_team(dry), by_parity, NULL, "pair", &pair));
     if (rank % 2 == 0) {
         EXPECT_OK(rank == 0 ? tess_send(pair, x, 8, TESS_F32, 1, 0, &work)
                             : tess_recv(pair, x, 8, TESS_F32, 0, 0, &work));
         EXPECT_OK(tess_work_wait(&work, 0));
     }
-    EXPECT_OK(tess_all_reduce(tess_runtime_team(dry), x, x, 1, TESS_F32, TESS_SUM, NULL));
+    for (int i = 0; i < 2; i++)
+        if ((i == 1) == (rank == late))
+            EXPECT_OK(rank % 2 == 0 ? tess_all_gather(pair, x, all, 3, TESS_F32, NULL) : TESS_OK);
+        else
+            EXPECT_OK(tess_all_reduce(tess_runtime_team(dry), x, x, 1, TESS_F32, TESS_SUM, NULL));
     tess_team_destroy(&pair);
-    EXPECT_OK(compare(tess_runtime_team(rt), dry, &rehearsal));
+    return compare(tess_runtime_team(rt), dry, &rehearsal);
+}
+
+static void calls_of_a_batch_team_may_depend_on_its_micro_batch(void)
+{
+    tess_runtime *rt = test_join_with(&options);
+    EXPECT_OK(compare_batch_teams(rt, "pair", -1));
+    EXPECT_FAILS(compare_batch_teams(rt, NULL, -1), TESS_E_MISMATCH, "ranks disagree");
+    tess_runtime_destroy(&rt);
+}
+
+static void ranks_of_a_batch_team_call_in_one_order(void)
+{
+    tess_runtime *rt = test_join_with(&options);
+    EXPECT_FAILS(compare_batch_teams(rt, "pair", 2), TESS_E_MISMATCH, "rank 0 called all_gather");
+    EXPECT_CONTAINS(tess_error_message(), "rank 2 called all_reduce");
+    tess_runtime_destroy(&rt);
+}
+
+/* Ranks 0 and 2 send to 1 and 3. Rank 2 sends after the sum: its message then waits for ranks that wait for it. */
+static void a_message_and_a_call_in_another_order_are_shown(void)
+{
+    tess_runtime *rt = test_join_with(&options);
+    float x[N] = {0};
+    const int rank = tess_runtime_rank(rt);
+    tess_team *stages = NULL;
+    tess_work *work = NULL;
+    tess_rehearsal rehearsal;
+    tess_runtime *dry = open_dry(tess_runtime_team(rt), rank % 2, &rehearsal);
+    rehearsal.batch_team = "pair";
+    EXPECT_OK(tess_team_split_by(tess_runtime_team(dry), by_half, NULL, "stages", &stages));
+    for (int i = 0; i < 2; i++)
+        if ((i == 0) == (rank == 2)) {
+            EXPECT_OK(tess_all_reduce(tess_runtime_team(dry), x, x, 1, TESS_F32, TESS_SUM, NULL));
+        } else {
+            EXPECT_OK(rank % 2 == 0 ? tess_send(stages, x, 8, TESS_F32, 1, 0, &work)
+                                    : tess_recv(stages, x, 8, TESS_F32, 0, 0, &work));
+            EXPECT_OK(tess_work_wait(&work, 0));
+        }
+    tess_team_destroy(&stages);
+    EXPECT_FAILS(compare(tess_runtime_team(rt), dry, &rehearsal), TESS_E_MISMATCH, "team 'stages' or 'world'");
+    EXPECT_CONTAINS(tess_error_message(), "rank 0 called send");
+    EXPECT_CONTAINS(tess_error_message(), "rank 2 called all_reduce");
     tess_runtime_destroy(&rt);
 }
 
@@ -321,7 +368,9 @@ static const test_case cases[] = {
     CASE(teams_are_compared_among_their_members, 4, 0, TEST_ALONE),
     CASE(a_rank_that_stays_away_is_noticed, 4, 0, TEST_ALONE),
     CASE(the_order_of_teams_is_compared, 4, 0, TEST_ALONE),
-    CASE(messages_may_depend_on_the_micro_batch, 4),
+    CASE(calls_of_a_batch_team_may_depend_on_its_micro_batch, 4, 0, TEST_ALONE),
+    CASE(ranks_of_a_batch_team_call_in_one_order, 4, 0, TEST_ALONE),
+    CASE(a_message_and_a_call_in_another_order_are_shown, 4, 0, TEST_ALONE),
     CASE(stages_may_differ, 4),
     CASE(ranks_of_a_stage_may_not_differ, 4, 0, TEST_ALONE),
     CASE(stages_call_alike_on_the_world, 4, 0, TEST_ALONE),

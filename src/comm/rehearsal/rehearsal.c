@@ -6,6 +6,7 @@
 #include "base/core/rng.h"
 #include "base/mem/make_room.h"
 #include "base/mem/scoped.h"
+#include "base/text/text.h"
 #include "comm/comm_impl.h"
 #include "diagnosis/sentence.h"
 
@@ -51,13 +52,18 @@ void tess_rehearsal_free(tess_rehearsal *r)
 }
 
 /* ---- Views ---- */
-/* Lines that several ranks must have alike: the calls on a team of all ranks, the order in which a group makes
- * collective calls on its teams if they lie alike on hosts, the calls on another team, or the messages from one rank to
- * another. Which messages a rank sends may depend on its micro-batch: a ring has none for an empty one. A view is
- * known by its id, whose highest bits are its kind. Of several views that differ, the first one is shown. */
-typedef enum view_kind { VIEW_WHOLE, VIEW_ORDER, VIEW_TEAM, VIEW_MESSAGES } view_kind;
+/* Lines that several ranks must have alike. A view is known by its id, whose highest bits are its kind. Of several
+ * views that differ, the first one is shown.
+ *
+ * - VIEW_WHOLE: the calls on a team of all ranks
+ * - VIEW_ORDER: the order in which a group uses its teams if they lie alike on hosts, without the batch team. Ranks of
+ *   other batch teams have other micro-batches. For an empty one a ring sends nothing, and a loss gathers no rows.
+ * - VIEW_TEAM: the calls on another team
+ * - VIEW_BATCH_ORDER: the order in which the ranks of one batch team use all teams. Only its messages are left out.
+ * - VIEW_MESSAGES: the messages from one rank to another */
+typedef enum view_kind { VIEW_WHOLE, VIEW_ORDER, VIEW_TEAM, VIEW_BATCH_ORDER, VIEW_MESSAGES } view_kind;
 
-enum { KIND_SHIFT = 62 };
+enum { KIND_SHIFT = 61 };
 
 typedef struct rehearsal_view {
     const tess_rehearsal *rehearsal;
@@ -79,16 +85,46 @@ static view_kind kind_of(uint64_t id)
 
 static uint64_t id_of(view_kind kind, const void *key, size_t size)
 {
-    return (uint64_t)kind << KIND_SHIFT | tess_hash_bytes(key, size, 0) >> 2;
+    return (uint64_t)kind << KIND_SHIFT | tess_hash_bytes(key, size, 0) >> (64 - KIND_SHIFT);
 }
 
-static uint64_t order_of(const tess_rehearsal *r)
+static bool is_of_batch_team(const tess_rehearsal *r, const tess_planned *line)
 {
-    const uint64_t key[] = {(uint64_t)r->group, r->hosts};
-    return id_of(VIEW_ORDER, key, sizeof(key));
+    return r->batch_team != NULL && strcmp(line->team, r->batch_team) == 0;
 }
 
-/* Returns the id of the line's view, in addition to the view of the order. */
+static bool is_order_kind(view_kind kind)
+{
+    return kind == VIEW_ORDER || kind == VIEW_BATCH_ORDER;
+}
+
+static bool is_order(uint64_t id)
+{
+    return is_order_kind(kind_of(id));
+}
+
+/* Returns the id of the rank's view of a kind of order; 0: the rank has none. */
+static uint64_t order_of(const tess_rehearsal *r, view_kind kind)
+{
+    uint64_t key[] = {(uint64_t)r->group, r->hosts};
+    size_t i = 0;
+    if (kind == VIEW_ORDER)
+        return id_of(kind, key, sizeof(key));
+    while (i < r->n && !is_of_batch_team(r, &r->lines[i]))
+        i++;
+    if (i == r->n)
+        return 0;
+    key[0] = r->lines[i].fp.team;
+    return id_of(kind, key, sizeof(key));
+}
+
+/* Returns whether the line is part of a view of the order. */
+static bool is_ordered(const tess_rehearsal *r, view_kind kind, const tess_planned *line)
+{
+    return !is_of_batch_team(r, line) || (kind == VIEW_BATCH_ORDER && line->peer < 0);
+}
+
+/* Returns the id of the line's view, in addition to the views of the order. */
 static uint64_t view_of(const tess_team *whole, const tess_planned *line)
 {
     const uint64_t me = (uint64_t)whole->rank, peer = (uint64_t)line->peer;
@@ -105,7 +141,7 @@ static void list_lines(const tess_team *whole, uint64_t id, rehearsal_view *v)
     v->id = id;
     v->n = 0;
     for (size_t i = 0; i < v->rehearsal->n; i++) {
-        if (kind_of(id) == VIEW_ORDER ? lines[i].peer >= 0 : view_of(whole, &lines[i]) != id)
+        if (is_order(id) ? !is_ordered(v->rehearsal, kind_of(id), &lines[i]) : view_of(whole, &lines[i]) != id)
             continue;
         size_t at = v->n++;
         for (; kind_of(id) == VIEW_MESSAGES && at > 0 && lines[v->lines[at - 1]].fp.tag > lines[i].fp.tag; at--)
@@ -122,7 +158,7 @@ static tess_fingerprint line_of(const rehearsal_view *v, size_t at)
     if (at < v->n) {
         const tess_planned *planned = &v->rehearsal->lines[v->lines[at]];
         line = planned->fp;
-        if (kind_of(v->id) == VIEW_ORDER)
+        if (is_order(v->id))
             line = (tess_fingerprint){
                 .team = tess_hash_text(planned->team), .root = -1, .kind = line.kind, .label = line.label};
         if (kind_of(v->id) == VIEW_MESSAGES)
@@ -184,8 +220,10 @@ static tess_status find_odd(tess_team *whole, rehearsal_view *v, uint64_t *id)
     tess_mem *mem = whole->runtime->mem;
     TESS_AUTO(tess_mem_drop) view_digest *mine = NULL, *all = NULL;
     size_t n = 0;
-    TESS_TRY(TESS_NEW(mem, r->n + 1, "views", &mine));
-    add_digest(whole, order_of(r), 0, v, mine, &n);
+    TESS_TRY(TESS_NEW(mem, r->n + 2, "views", &mine));
+    add_digest(whole, order_of(r, VIEW_ORDER), 0, v, mine, &n);
+    if (order_of(r, VIEW_BATCH_ORDER) != 0)
+        add_digest(whole, order_of(r, VIEW_BATCH_ORDER), 0, v, mine, &n);
     for (size_t i = 0; i < r->n; i++)
         add_digest(whole, view_of(whole, &r->lines[i]), r->lines[i].peer >= 0 ? 2 : r->lines[i].size, v, mine, &n);
     int64_t most = (int64_t)n;
@@ -271,13 +309,28 @@ static tess_status report_missing(const tess_team *whole, const shown_line *all,
                      whole->ranks[one - all], text);
 }
 
-/* Tells how the lines of the ranks that have the view differ. */
-static tess_status report(tess_team *whole, const shown_line *all, int *culprit)
+/* Writes the name of the line's team. In a view of the order, ranks may differ in it: writes "A' or 'B". */
+static void name_teams(const tess_team *whole, view_kind kind, const shown_line *all, const shown_line *one, char *text,
+                       size_t size)
+{
+    size_t at = tess_text_add(text, size, 0, "%s", one->planned.team);
+    for (int r = 0; r < whole->size && is_order_kind(kind); r++) {
+        int first = 0;
+        while (first < r && strcmp(all[first].planned.team, all[r].planned.team) != 0)
+            first++;
+        if (first == r && all[r].has && all[r].planned.size > 0 && strcmp(all[r].planned.team, one->planned.team) != 0)
+            at = tess_text_add(text, size, at, "' or '%s", all[r].planned.team);
+    }
+}
+
+/* Tells how the lines of the ranks that have a view of this kind differ. */
+static tess_status report(tess_team *whole, view_kind kind, const shown_line *all, int *culprit)
 {
     tess_mem *mem = whole->runtime->mem;
     TESS_AUTO(tess_mem_drop) tess_fingerprint *lines = NULL;
     TESS_AUTO(tess_mem_drop) int *ranks = NULL;
     const shown_line *one = NULL;
+    char team[4 * TESS_TRACE_NAME_BYTES];
     int n = 0;
     TESS_TRY(TESS_NEW(mem, whole->size, "lines", &lines));
     TESS_TRY(TESS_NEW(mem, 2 * whole->size, "ranks", &ranks));
@@ -288,10 +341,10 @@ static tess_status report(tess_team *whole, const shown_line *all, int *culprit)
         lines[n] = all[r].fp;
         ranks[n++] = whole->ranks[r];
     }
-    if (one->planned.peer >= 0)
+    if (kind == VIEW_MESSAGES)
         return report_message(whole, all, one);
-    tess_status status =
-        tess_fingerprint_compare(lines, sizeof(*lines), n, ranks, one->planned.team, false, ranks + n, culprit);
+    name_teams(whole, kind, all, one, team, sizeof(team));
+    tess_status status = tess_fingerprint_compare(lines, sizeof(*lines), n, ranks, team, false, ranks + n, culprit);
     return status == TESS_OK ? report_missing(whole, all, one)
                              : tess_fail_context(status, "before the first step: what ranks plan to call differs");
 }
@@ -375,12 +428,12 @@ static tess_status compare(tess_team *whole, rehearsal_view *v)
     if (id == 0)
         return TESS_OK;
     list_lines(whole, id, v);
-    if (kind_of(id) == VIEW_ORDER && id != order_of(v->rehearsal))
+    if (is_order(id) && id != order_of(v->rehearsal, kind_of(id)))
         v->n = 0;
     TESS_TRY(TESS_NEW(whole->runtime->mem, whole->size, "lines of ranks", &all));
     TESS_TRY(find_line(whole, v, all));
     int culprit = -1;
-    tess_status status = report(whole, all, &culprit);
+    tess_status status = report(whole, kind_of(id), all, &culprit);
     break_team(whole, status, culprit);
     return status;
 }

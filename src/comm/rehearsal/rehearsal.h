@@ -19,9 +19,12 @@ typedef struct tess_rehearsal {
     tess_planned *lines;
     size_t n, room;
     uint64_t hosts; /* how the rank's teams lie on hosts: those on one host make other operations */
-    /* ranks of a group whose teams lie alike on hosts make the same collective calls in the same order; stages of a
-     * pipeline are several groups */
+    /* ranks of a group whose teams lie alike on hosts make the same operations in the same order, except on their
+     * batch teams; stages of a pipeline are several groups */
     int group;
+    /* name of the teams whose ranks have the same micro-batches; borrowed; NULL: none. Which operations such a team has
+     * depends on its micro-batch */
+    const char *batch_team;
     const char *what; /* the noun that `number` counts, such as "a step's micro-batches" */
     int64_t number;   /* a number that all ranks need equal */
 } tess_rehearsal;
@@ -30,9 +33,13 @@ typedef struct tess_rehearsal {
 tess_status tess_rehearsal_add(tess_rehearsal *rehearsal, const tess_work *work);
 void tess_rehearsal_free(tess_rehearsal *rehearsal);
 
-/* Compares the rehearsals of the ranks of `whole`. Rank r of it is rank r of the dry jobs. Ranks of a group whose teams
- * lie alike on hosts must make collective calls in the same order, ranks of a team must make the same calls on it, and
- * each message must be received as it is sent. Collective.
+/* Compares the rehearsals of the ranks of `whole`. Rank r of it is rank r of the dry jobs. Collective. All of these must
+ * hold:
+ * - ranks of a group whose teams lie alike on hosts use all teams but the batch team in the same order;
+ * - ranks of a batch team whose teams lie alike on hosts use all teams in the same order, messages of their own team
+ *   aside;
+ * - ranks of a team make the same calls on it;
+ * - each message is received as it is sent.
  * TESS_E_MISMATCH, on all ranks: the message shows the first difference, and names the ranks that differ from the
  * majority; `whole` is broken */
 tess_status tess_rehearsal_compare(tess_team *whole, const tess_rehearsal *rehearsal);
