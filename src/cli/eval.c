@@ -34,13 +34,18 @@ static tess_status find_format(const char *name, tess_data_format *format)
     return TESS_FAIL(TESS_E_INVALID, "--format: '%s' is neither auto, text, uint16 nor uint32", name);
 }
 
-static tess_status find_method(const char *name, int *method)
+static tess_status find_method(const char *name, int64_t n_ranks, int *method)
 {
     *method = name == NULL ? -1 : 0;
     while (name != NULL && *method < TESS_CONTEXT_METHODS && strcmp(name, tess_context_method_name(*method)) != 0)
         ++*method;
     TESS_CHECK(*method < TESS_CONTEXT_METHODS, TESS_E_INVALID,
                "--context-method: '%s' is neither gather, ulysses nor ring", name);
+    TESS_CHECK(
+        name == NULL || n_ranks > 1, TESS_E_INVALID,
+        "--context-method %s: one rank has all tokens: give the ranks that divide them, such as -n 2, or leave the "
+        "method out",
+        name);
     return TESS_OK;
 }
 
@@ -125,7 +130,7 @@ static int run(tess_mem *mem, int argc, char **argv)
     TESS_GOTO(cli_dtype("--dtype", dtype_text, false, &dtype), parsed);
     TESS_GOTO(cli_add_bos(add_bos, &options.add_bos), parsed);
     TESS_GOTO(find_format(format, &options.format), parsed);
-    TESS_GOTO(find_method(method, &options.context_method), parsed);
+    TESS_GOTO(find_method(method, n_ranks, &options.context_method), parsed);
     options.per_token = per_token != NULL ? print_token : NULL;
     const eval_plan plan = {argv[1], {dtype, max_length, (int)threads, device, adapter}, options};
     status = n_ranks == 1 ? evaluate(mem, &plan, &result)

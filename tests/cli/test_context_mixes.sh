@@ -160,4 +160,6 @@ for model in tied oss; do
 done
 expect "an unknown method" 2 "'star' is neither gather, ulysses nor ring" "$tessera" eval oss/model --data few.txt -n 2 \
     --context-method star
+expect "a method without ranks that divide tokens" 2 "--context-method ring: one rank has all tokens" "$tessera" eval \
+    oss/model --data few.txt --context-method ring
 finish
