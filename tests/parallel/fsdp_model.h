@@ -12,6 +12,7 @@
 #include "base/core/rng.h"
 #include "device/stream.h"
 #include "parallel/fsdp/fsdp_impl.h"
+#include "parallel/fsdp/fsdp_parts.h"
 #include "support/test.h"
 #include "tessera/fsdp.h"
 
@@ -75,9 +76,36 @@ static int model_passes = 1;
 /* (MODEL_UNITS) ascending: the fsdp's unit that each unit of the model is a block of; NULL: each is its own. */
 static const int *model_unit_of;
 
+/* The ranks that have parts of the same micro-batches; NULL: each rank has whole ones. */
+static tess_team *model_parts_team;
+
+static inline int model_parts(void)
+{
+    return model_parts_team != NULL ? tess_team_size(model_parts_team) : 1;
+}
+
+/* The element whose last part is not a number, in every parameter; -1: none. */
+static int64_t model_bad_element = -1;
+
+/* Some elements are -0 in every part. */
+static inline float model_part_gradient(int step, int64_t micro, int pass, int part, int param, int64_t element)
+{
+    if (model_parts() > 1 && element % 7 == 2)
+        return -0.0f;
+    if (part == model_parts() - 1 && element == model_bad_element)
+        return NAN;
+    return model_value((uint64_t)(1000 + part * 100000000 + pass * 10000000 + step * 100000 + micro * 100 + param),
+                       (uint64_t)element);
+}
+
+static inline float reference_tree(const float *x, int n);
+
 static inline float model_pass_gradient(int step, int64_t micro, int pass, int param, int64_t element)
 {
-    return model_value((uint64_t)(1000 + pass * 10000000 + step * 100000 + micro * 100 + param), (uint64_t)element);
+    float parts[64];
+    for (int part = 0; part < model_parts(); part++)
+        parts[part] = model_part_gradient(step, micro, pass, part, param, element);
+    return reference_tree(parts, model_parts());
 }
 
 static inline float model_gradient(int step, int64_t micro, int param, int64_t element)
@@ -222,6 +250,7 @@ typedef struct model {
     tess_fsdp_policy policy;
     int rank, world;  /* canonical data rank */
     int tp, n_tp;     /* place on the axis "tp"; 0 and 1 without one */
+    int part;         /* this rank's part of its micro-batches */
     int64_t n_filled; /* elements that this rank was asked to fill */
 } model;
 
@@ -248,8 +277,13 @@ static inline void model_create(model *m, tess_mesh *mesh, tess_fsdp_policy poli
     int tp = tess_mesh_axis(mesh, "tp");
     m->tp = tp >= 0 ? tess_mesh_coordinate(mesh, tp) : 0;
     m->n_tp = tp >= 0 ? tess_mesh_axis_size(mesh, tp) : 1;
+    m->part = m->rank % model_parts(); /* ranks with the same micro-batches count as one */
+    m->rank /= model_parts();
+    m->world /= model_parts();
     tess_fsdp_family *second = NULL;
     EXPECT_OK(tess_fsdp_create(mesh, &policy, &m->fsdp));
+    if (model_parts_team != NULL)
+        EXPECT_OK(tess_fsdp_set_parts(m->fsdp, model_parts_team));
     m->fsdp->topology.ranks_a_host = model_ranks_a_host;
     if (model_step_size > 0)
         EXPECT_OK(tess_fsdp_set_step_size(m->fsdp, model_step_size));
@@ -336,7 +370,7 @@ static inline void model_write_grads(const model *m, int unit, int step, int64_t
         EXPECT((grad != NULL) == model_params[p].desc.trainable);
         const tess_box part = model_part(m, p);
         for (int64_t i = 0; grad != NULL && i < model_box_count(p, &part); i++)
-            grad[i] = micro >= 0 ? model_pass_gradient(step, micro, pass, p, model_element(p, &part, i)) : NAN;
+            grad[i] = micro >= 0 ? model_part_gradient(step, micro, pass, m->part, p, model_element(p, &part, i)) : NAN;
     }
 }
 
@@ -405,7 +439,7 @@ static inline void model_step(const model *m, const model_reference *ref, int st
     if (n_micro % m->world == 0)
         EXPECT_OK(tess_fsdp_step_begin(m->fsdp, n_local));
     else
-        EXPECT_OK(tess_fsdp_step_begin_shared(m->fsdp, n_micro, &n_local));
+        EXPECT_OK(tess_fsdp_step_begin_shared(m->fsdp, n_micro * model_parts(), &n_local));
     EXPECT_INT(n_local, (n_micro + m->world - 1) / m->world);
     if (model_all_open)
         model_run_all(m, ref, step, n_local, n_micro);

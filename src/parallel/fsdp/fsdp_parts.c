@@ -9,9 +9,29 @@
 
 #include "parallel/fsdp/fsdp_impl.h"
 
+/* Returns whether the team's ranks are data ranks [first, first + size), where size divides first. */
+static bool is_block(const tess_fsdp_topology *t, const tess_team *team)
+{
+    const int n = tess_team_size(team), first = t->data - t->data % n;
+    bool same = tess_team_rank(team) == t->data % n && first + n <= t->n_data;
+    for (int i = 0; i < n && same; i++)
+        same = tess_team_global_rank(team, i) == tess_team_global_rank(t->data_team, first + i);
+    return same;
+}
+
 tess_status tess_fsdp_set_parts(tess_fsdp *fsdp, tess_team *team)
 {
+    const tess_fsdp_topology *t = &fsdp->topology;
+    const int n = tess_team_size(team);
     TESS_CHECK(fsdp->state == TESS_FSDP_BUILDING, TESS_E_INVALID, "fsdp: set_parts after materialize");
+    TESS_CHECK((n & (n - 1)) == 0, TESS_E_INVALID,
+               "fsdp: %d ranks of team '%s' divide a micro-batch; their number must be a power of two", n,
+               tess_team_name(team));
+    TESS_CHECK(
+        t->n_shards % n == 0 && is_block(t, team), TESS_E_INVALID,
+        "fsdp: the %d ranks of team '%s' divide a micro-batch; they must be neighbours in \"dp_shard\" (%d ranks), "
+        "in its order, and begin at a multiple of %d",
+        n, tess_team_name(team), t->n_shards, n);
     fsdp->parts_team = team;
     return TESS_OK;
 }
@@ -21,6 +41,17 @@ static bool has_parts(const tess_fsdp *fsdp)
     return fsdp->parts_team != NULL && (fsdp->step.n_passes > 1 || fsdp->reduce_form->moves != TESS_F32);
 }
 
+tess_status tess_fsdp_parts_check(const tess_fsdp *fsdp)
+{
+    for (int i = 0; i < fsdp->n_families && has_parts(fsdp); i++)
+        TESS_CHECK(
+            fsdp->families[i]->teams.parts == 1, TESS_E_UNSUPPORTED,
+            "fsdp: family '%s' has other parameters on each of %d data ranks, and ranks of team '%s' add parts of "
+            "its gradients: reduce them in float32 and in one pass",
+            fsdp->families[i]->name, fsdp->families[i]->teams.parts, tess_team_name(fsdp->parts_team));
+    return TESS_OK;
+}
+
 tess_status tess_fsdp_parts_sum(tess_unit *unit)
 {
     tess_fsdp *fsdp = unit->fsdp;
@@ -28,6 +59,7 @@ tess_status tess_fsdp_parts_sum(tess_unit *unit)
     tess_status status = TESS_OK;
     if (!has_parts(fsdp))
         return TESS_OK;
+    const size_t degree = (size_t)tess_team_size(team);
     tess_team_label(team, unit->label, unit->number);
     for (int i = 0; i < unit->n_params && status == TESS_OK; i++) {
         const tess_fsdp_param *p = &unit->params[i];
@@ -36,7 +68,7 @@ tess_status tess_fsdp_parts_sum(tess_unit *unit)
         if (!p->trainable)
             continue;
         status = tess_all_reduce(team, gradient, gradient, n, TESS_F32, TESS_SUM, NULL);
-        fsdp->traffic.reduced_bytes += 2 * sizeof(float) * n;
+        fsdp->traffic.reduced_bytes += 2 * (degree - 1) * sizeof(float) * n / degree;
     }
     tess_team_label(team, NULL, -1);
     return status == TESS_OK ? TESS_OK : tess_fail_context(status, "parts of the gradients of unit '%s'", unit->name);

@@ -5,6 +5,7 @@
 #include "base/mem/named.h"
 #include "comm/agree.h"
 #include "base/mem/scoped.h"
+#include "parallel/fsdp/fsdp_parts.h"
 
 static uint64_t hash_layout(const tess_fsdp *fsdp)
 {
@@ -106,6 +107,7 @@ tess_status tess_fsdp_materialize(tess_fsdp *fsdp, tess_fill_fn fill, void *cont
 {
     TESS_CHECK(fsdp->state == TESS_FSDP_BUILDING, TESS_E_INVALID, "fsdp: materialize was called twice");
     TESS_CHECK(fsdp->n_units > 0, TESS_E_INVALID, "fsdp: materialize without units; call tess_fsdp_add_unit first");
+    TESS_TRY(tess_fsdp_parts_check(fsdp));
     TESS_TRY(agree_on_layout(fsdp));
     tess_status status = tess_team_agree(fsdp->topology.model_team, tess_fsdp_stashes_alloc(fsdp));
     if (status == TESS_OK)
