@@ -551,8 +551,8 @@ static void few_gradients_may_be_unread(void)
         }
 }
 
-/* Two micro-batches have the same set only if one is done before the other, or a later one, is first needed. Numbers
- * are those of a list in which each is taken as early as a rank takes it. */
+/* Two micro-batches have the same set only if all actions of the earlier one come before the later one is taken. A rank
+ * takes a micro-batch before the first action of it or of any that follows. */
 static void expect_sets(const tess_pipeline_schedule *s, int rank, int *n_sets)
 {
     const tess_pipeline_list *list = &s->lists[rank];
@@ -602,6 +602,23 @@ static void micro_batches_share_the_memory_of_their_tokens(void)
                 if (kind != TESS_PIPELINE_GPIPE && !tied) /* a longer step takes no more */
                     EXPECT_INT(most[1], most[0]);
             }
+}
+
+static void an_action_of_a_micro_batch_that_is_not_there_is_refused(void)
+{
+    tess_pipeline_schedule s;
+    int set[8], n_sets;
+    EXPECT_OK(tess_pipeline_build(test_mem(), TESS_PIPELINE_1F1B, 2, 1, 8, &s));
+    const int micros[] = {-1, 8};
+    for (int i = 0; i < 2; i++) {
+        tess_pipeline_action *action = &s.lists[1].actions[3];
+        const int was = action->micro;
+        action->micro = micros[i];
+        EXPECT_FAILS(tess_pipeline_sets(&s, 1, set, &n_sets), TESS_E_INVALID, "pipeline: action 3 names micro-batch");
+        action->micro = was;
+        EXPECT_OK(tess_pipeline_sets(&s, 1, set, &n_sets));
+    }
+    tess_pipeline_free(&s);
 }
 
 /* Checks the order of heads, which write a tied table first, and of messages, which add to it. */
@@ -665,6 +682,7 @@ static void a_step_is_filled_up_to_the_next_number_that_fits(void)
 
 static const test_case cases[] = {
     CASE(micro_batches_share_the_memory_of_their_tokens),
+    CASE(an_action_of_a_micro_batch_that_is_not_there_is_refused),
     CASE(tied_weights_add_to_the_table_in_the_order_of_the_heads),
     CASE(a_trace_has_all_computations_and_messages),
     CASE(four_stages_and_eight_micro_batches_take_22_slots),

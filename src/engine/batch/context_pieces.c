@@ -61,6 +61,8 @@ tess_status tess_pieces_take(tess_pieces *p, size_t set, tess_batch *batch)
         return TESS_OK;
     TESS_CHECK(own <= p->max_tokens, TESS_E_INVALID, "a micro-batch of %lld tokens; a rank has room for %lld of them",
                (long long)n, (long long)p->max_tokens);
+    TESS_CHECK(set != SIZE_MAX, TESS_E_INVALID, "pieces: a micro-batch that the schedule does not have, of %lld",
+               (long long)p->n_micros);
     TESS_TRY(tess_pieces_reserve(p, set + 1));
     int32_t *numbers = p->sets[set].numbers, *pos = numbers + p->max_tokens, *targets = pos + p->max_tokens,
             *bounds = targets + p->max_tokens;

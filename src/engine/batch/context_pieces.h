@@ -15,25 +15,28 @@
 typedef struct tess_piece_set {
     int32_t *numbers;
     int64_t n_tokens;               /* number of its tokens */
-    struct tess_context_loss *loss; /* engine/batch/context_loss.h; NULL: no batch had a loss of its own yet */
+    struct tess_context_loss *loss; /* (engine/batch/context_loss.h) NULL until a batch has a loss of its own */
 } tess_piece_set;
 
 typedef struct tess_pieces {
-    tess_context context; /* n_leaves 1: batches are not cut */
-    tess_team *team;      /* the ranks that divide the tokens; borrowed; NULL: one */
+    tess_context context; /* with one leaf, batches are not cut */
+    tess_team *team;      /* the ranks that divide the tokens (borrowed), or NULL if one rank has them all */
     tess_mem *mem;
     int64_t max_tokens;   /* the most tokens of this rank */
     tess_piece_set *sets; /* (n_sets) batches that are valid at once */
     size_t n_sets, room;
-    /* (n_micros) the set of each of the rank's micro-batches in a pipeline; borrowed; NULL: set 0 */
+    /* (n_micros) the set of each of the rank's micro-batches in a pipeline. Borrowed. Without it, all have set 0. */
     const int *set_of;
     int64_t n_micros;
 } tess_pieces;
 
-/* Returns the set of this rank's micro-batch `micro`. */
+/* Returns the set of this rank's micro-batch `micro`. An evaluation, -1, has set 0. SIZE_MAX: the pipeline's schedule
+ * has no such micro-batch, and tess_pieces_take refuses it. */
 static inline size_t tess_pieces_set(const tess_pieces *pieces, int64_t micro)
 {
-    return pieces->set_of != NULL && micro >= 0 && micro < pieces->n_micros ? (size_t)pieces->set_of[micro] : 0;
+    if (pieces->set_of == NULL || micro < 0)
+        return 0;
+    return micro < pieces->n_micros ? (size_t)pieces->set_of[micro] : SIZE_MAX;
 }
 
 /* Allocates the memory of the first n_sets sets, which are otherwise allocated when they are first taken. */

@@ -211,6 +211,8 @@ void tess_stage_destroy(tess_stage **handle)
         free_buffer(s, s->partings[i].buffer);
     }
     tess_mem_free(e->mem, s->partings);
+    e->pieces.set_of = NULL;
+    e->pieces.n_micros = 0;
     tess_mem_free(e->mem, s->set);
     tess_device_free(e->compute.device, s->embedded);
     tess_device_window_free(s->team, s->window);
@@ -446,6 +448,7 @@ static tess_status fit_schedule(tess_stage *s, int n_local)
         tess_pipeline_free(&s->schedule);
     TESS_TRY(tess_stage_build(s->e->mem, plan_of(s), s->e->model, n_local, &s->schedule));
     TESS_TRY(tess_stage_times_open(s->e->mem, &s->schedule, &s->times));
+    s->e->pieces.set_of = NULL; /* the memory moves */
     TESS_TRY(
         tess_mem_grow(s->e->mem, TESS_POOL_MISC, (size_t)n_local * sizeof(*s->set), "micro-batches", (void **)&s->set));
     TESS_TRY(tess_pipeline_sets(&s->schedule, plan_of(s)->rank, s->set, &n_sets));

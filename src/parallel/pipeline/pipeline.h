@@ -115,9 +115,12 @@ tess_status tess_pipeline_tie(tess_pipeline_schedule *schedule);
  * slots: the largest number at the same time, however late their receivers are. TESS_E_NOMEM. */
 tess_status tess_pipeline_unread(const tess_pipeline_schedule *schedule, int rank, int *n_unread);
 
-/* Numbers the micro-batches of a rank's list, for memory of what each one brings: set[m] of micro-batch m is the lowest
- * number that no earlier one needs any longer. A micro-batch needs it from the first action that names it, or a later
- * micro-batch, to the last action that names it. set (micros). *n_sets: how many numbers there are. TESS_E_NOMEM. */
+/* Numbers the micro-batches of a rank's list, so that those with different numbers may be in memory at the same time.
+ * A rank takes micro-batches in order. So micro-batch m is in memory from the first action of micro-batch m or of any
+ * later one, to the last action of m. set[m] is the lowest number that no earlier micro-batch has at that time.
+ * set (micros). *n_sets: how many numbers there are.
+ * TESS_E_NOMEM
+ * TESS_E_INVALID: an action names a micro-batch outside [0, micros) */
 tess_status tess_pipeline_sets(const tess_pipeline_schedule *schedule, int rank, int *set, int *n_sets);
 
 /* ---- Places of stages */
