@@ -41,6 +41,14 @@ rl odd -n 1 "${divided[@]}" rl.algorithm=ppo critic.trunk=shared rl.updates=2 ||
 parts "values whose micro-batches do not divide evenly, dp 2" odd 4 "${divided[@]}" rl.algorithm=ppo critic.trunk=shared \
     rl.updates=2 $cp=2
 
+# Preferences, whose micro-batches do not divide evenly either
+awk -F'"' 'NR <= 24 { print "{\"prompt\": \"" $4 "\", \"chosen\": \"" $8 "\", \"rejected\": \"1+1\"}" }' sft.jsonl >pairs.jsonl
+pairs=(data.files=pairs.jsonl rl.algorithm=dpo "${divided[@]}" rollout.prompts=5)
+rl dpo -n 1 "${pairs[@]}" || fail "one rank: $(tail -n 1 dpo.out)"
+rm -rf run
+rl run -n 4 "${pairs[@]}" $cp=2 || fail "DPO, dp 2: $(tail -n 1 run.out)"
+same "DPO, cp 2, dp 2" run dpo
+
 # PPO: a head on the policy, and a critic of its own
 for trunk in shared own; do
     ppo=("${divided[@]}" rl.algorithm=ppo critic.trunk=$trunk)

@@ -61,7 +61,7 @@ static void train_all(void)
         const int groups = n_ranks() / n;
         open_parts(n);
         for (int i = 0; i < 5; i++) {
-            train(strategies[i], TESS_BF16, 1, groups + 1); /* of some ranks the last micro-batch is empty */
+            train(strategies[i], TESS_BF16, 1, groups + 1); /* the last micro-batch of some ranks is empty */
             train(strategies[i], TESS_F32, 2, groups);
             train(strategies[i], TESS_BF16, 2, 2 * groups);
             train(strategies[i], TESS_F32, 1, 2 * groups + 1);
@@ -84,7 +84,7 @@ static void with_replicas(void)
     close_mesh();
 }
 
-/* ---- What is refused ---- */
+/* ---- Errors ---- */
 static void expect_refused(int color, int key, const char *needle)
 {
     tess_fsdp *fsdp = NULL;

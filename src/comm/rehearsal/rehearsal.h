@@ -33,8 +33,8 @@ typedef struct tess_rehearsal {
 tess_status tess_rehearsal_add(tess_rehearsal *rehearsal, const tess_work *work);
 void tess_rehearsal_free(tess_rehearsal *rehearsal);
 
-/* Compares the rehearsals of the ranks of `whole`. Rank r of it is rank r of the dry jobs. Collective. All of these must
- * hold:
+/* Compares the rehearsals of the ranks of `whole`. Rank r of it is rank r of the dry jobs. Collective.
+ * All of these must hold:
  * - ranks of a group whose teams lie alike on hosts use all teams but the batch team in the same order;
  * - ranks of a batch team whose teams lie alike on hosts use all teams in the same order, messages of their own team
  *   aside;

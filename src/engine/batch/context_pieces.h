@@ -19,7 +19,7 @@ typedef struct tess_piece_set {
 } tess_piece_set;
 
 typedef struct tess_pieces {
-    tess_context context; /* with one leaf, batches are not cut */
+    tess_context context; /* batches are not cut if there is one leaf */
     tess_team *team;      /* the ranks that divide the tokens (borrowed), or NULL if one rank has them all */
     tess_mem *mem;
     int64_t max_tokens;   /* the most tokens of this rank */

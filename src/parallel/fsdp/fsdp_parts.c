@@ -52,21 +52,39 @@ tess_status tess_fsdp_parts_check(const tess_fsdp *fsdp)
     return TESS_OK;
 }
 
+/* The most elements between the gradients of neighbours: fsdp_layout.c rounds their sizes up to 32. */
+enum { PADDING = 31 };
+
+/* Finds trainable parameters from *i on whose gradients lie one after the other. Returns the number of elements from
+ * the first to the last. It counts the padding between them, whose sums nobody reads. 0: no more parameters. */
+static size_t next_run(const tess_unit *unit, int *i, float **gradient)
+{
+    size_t n = 0;
+    for (; *i < unit->n_params; ++*i) {
+        const tess_fsdp_param *p = &unit->params[*i];
+        if (!p->trainable || p->rows * p->row == 0)
+            continue;
+        float *own = tess_fsdp_gradient(unit, p);
+        *gradient = n > 0 ? *gradient : own;
+        if (own < *gradient + n || own > *gradient + n + PADDING)
+            break;
+        n = (size_t)(own - *gradient) + (size_t)(p->rows * p->row);
+    }
+    return n;
+}
+
 tess_status tess_fsdp_parts_sum(tess_unit *unit)
 {
     tess_fsdp *fsdp = unit->fsdp;
     tess_team *team = fsdp->parts_team;
     tess_status status = TESS_OK;
+    float *gradient;
+    int i = 0;
     if (!has_parts(fsdp))
         return TESS_OK;
     const size_t degree = (size_t)tess_team_size(team);
     tess_team_label(team, unit->label, unit->number);
-    for (int i = 0; i < unit->n_params && status == TESS_OK; i++) {
-        const tess_fsdp_param *p = &unit->params[i];
-        const size_t n = (size_t)(p->rows * p->row);
-        float *gradient = tess_fsdp_gradient(unit, p);
-        if (!p->trainable)
-            continue;
+    for (size_t n; status == TESS_OK && (n = next_run(unit, &i, &gradient)) > 0;) {
         status = tess_all_reduce(team, gradient, gradient, n, TESS_F32, TESS_SUM, NULL);
         fsdp->traffic.reduced_bytes += 2 * (degree - 1) * sizeof(float) * n / degree;
     }
