@@ -122,13 +122,15 @@ typedef struct tess_attention_seq {
  * bf16 before they are multiplied with another matrix. Keys and values must be finite: a NaN in a later row of a
  * sequence may reach earlier ones. */
 enum { TESS_ATTENTION_BLOCK = 64 };
+/* clang-format off */
 /* Several calls may go through the keys of a row in ascending order. Then `state` keeps the sums of each row between
- * them, and the bits are those of one call. Only calls of the same table may share a state. A call's k_begin is a
- * multiple of TESS_ATTENTION_PART, and so is its k_end, unless it is k_len. */
-enum { TESS_ATTENTION_PART = 128 };
-/* A GPU's tensor cores (bfloat16) merge chunks of this many keys. Forward calls then begin and end at multiples of it.
- */
-enum { TESS_ATTENTION_CHUNK = 1024 };
+ * them, and the bits are those of one call. Only calls of the same table may share a state. A call begins at a multiple
+ * of a unit, and ends at one or at the last key. The unit depends on the table and the direction:
+ *   TESS_ATTENTION_CHUNK  forward, a GPU's tensor cores (bfloat16), which merge chunks of this many keys
+ *   TESS_ATTENTION_PART   forward, every other table
+ *   TESS_ATTENTION_PART   backward, every table */
+/* clang-format on */
+enum { TESS_ATTENTION_PART = 128, TESS_ATTENTION_CHUNK = 1024 };
 typedef struct tess_attention {
     int64_t n_seqs;
     const tess_attention_seq *seqs;
@@ -143,8 +145,9 @@ typedef struct tess_attention {
     int64_t page_stride; /* elements between pages of k, and of v; 0: no sequence has pages */
     float *lse;          /* (T, H); may be NULL in forward */
     float *state;        /* (T, H, D + 2) m, l and o, or NULL: a call has all keys of its sequences */
-    int64_t most_keys;   /* work space is that of a call with at least this many keys, and queries; 0: no such limit */
+    int64_t most_keys;   /* the work space is that of one sequence of this many keys and queries; 0: no such limit */
     tess_dtype dtype;
+    int32_t row_keys; /* backward: the work space is that of full rows of this many tokens; 0: no such limit */
 } tess_attention;
 
 /* Returns the elements from a sequence's k or v (of this stride) to the block of keys that begins with key `base`. */

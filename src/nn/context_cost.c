@@ -77,8 +77,8 @@ static tess_context_cost cost_by_heads(const tess_context_sizes *s, const tess_c
     return cost;
 }
 
-/* The rank's own queries, of n key heads and their query heads. Backward computes dq of own queries, and dk and dv of
- * own keys, and so the scores and their gradient for both. */
+/* The rank attends with its own queries, for n key heads and their query heads. Backward computes dq of its own
+ * queries, and dk and dv of its own keys. Both need the scores and their gradient, so there are seven products. */
 static tess_context_cost cost_by_rows(const tess_context_sizes *s, const tess_context *context, int64_t n)
 {
     const int64_t h = n * (s->n_heads / s->n_kv_heads), D = s->head_size;
@@ -111,7 +111,8 @@ static tess_context_cost cost_of_gather(const tess_context_sizes *s, const tess_
     return cost;
 }
 
-/* Pieces of others that tokens of this rank's pieces see as keys, or that see them. */
+/* Returns the number of other ranks' pieces that this rank's tokens see as keys; if not `seen`, that of the pieces
+ * whose tokens see this rank's keys. */
 static int64_t pieces_of_others(const tess_context_sizes *s, const tess_context *context, bool seen)
 {
     const int64_t rows = s->n_tokens / context->n_leaves, real = s->n_tokens - s->n_filled, L = s->length;
@@ -132,13 +133,31 @@ static int64_t pieces_of_others(const tess_context_sizes *s, const tess_context 
     return n;
 }
 
-/* The rank's own queries. A leaf of keys travels to each rank that sees it, in backward again, and then
- * a leaf of queries, of their gradients, and of two numbers for each row and head, to each rank with keys for it. */
+/* Returns the pairs of the sequences that lie inside one of this rank's leaves. */
+static double inner_pairs(const tess_context_sizes *s, const tess_context *context)
+{
+    const int64_t rows = s->n_tokens / context->n_leaves, n_real = s->n_tokens - s->n_filled;
+    double pairs = 0;
+    int first, n = own_leaves(context, &first);
+    for (int leaf = first; leaf < first + n; leaf++) {
+        const int64_t begin = tess_context_piece(context, leaf) * rows, end = begin + rows;
+        const int64_t from = (begin + s->length - 1) / s->length * s->length;
+        const int64_t to = end >= n_real ? end : end / s->length * s->length;
+        pairs += from < to ? pairs_of(s, from, to, false) : 0;
+    }
+    return pairs;
+}
+
+/* The rank attends with its own queries. In both directions a leaf of keys travels to each rank that sees it. In
+ * backward a leaf of queries, their gradients, and two numbers for each row and head travel to each rank with keys for
+ * it. Backward computes seven products, but five for sequences inside one leaf. Layers with sinks compute seven for
+ * these, too, which is not counted. */
 static tess_context_cost cost_of_ring(const tess_context_sizes *s, const tess_context *context)
 {
     const int64_t H = s->n_heads, G = s->n_kv_heads, D = s->head_size, rows = s->n_tokens / context->n_leaves;
     const int64_t keys = pieces_of_others(s, context, true), queries = pieces_of_others(s, context, false);
     tess_context_cost cost = cost_by_rows(s, context, G);
+    cost.backward.flops -= 2 * 2.0 * (double)(H * s->head_size) * inner_pairs(s, context);
     cost.forward.elements = keys * rows * 2 * G * D;
     cost.forward.exchanges = keys;
     cost.backward.elements = cost.forward.elements + queries * rows * 2 * H * D;

@@ -90,6 +90,7 @@ typedef struct tess_context {
     bool rings;    /* if it divides queries: leaves of keys circulate (context_ring.c); false: all are gathered */
     tess_ring_points ring; /* if they circulate */
     int64_t ring_part;     /* a call takes a multiple of this many keys of a sequence; 0: TESS_ATTENTION_PART */
+    int32_t row_tokens;    /* training: tokens of a full row, the longest sequence; 0: unknown */
 } tess_context;
 
 static inline int tess_context_piece(const tess_context *context, int leaf)

@@ -1010,7 +1010,8 @@ static void expect_no_more_work_space(const char *level, int n_threads, const in
         return;
     problem *p = problem_create(&s, TESS_BF16);
     const tess_attention whole = p->a;
-    p->a.most_keys = n_threads > 1 ? SHORT_ROWS : 0; /* else each thread may take a sequence, but not the only one */
+    /* Several threads without a limit take a sequence each. One whole row has work space for one. */
+    p->a.most_keys = n_threads > 1 ? SHORT_ROWS : 0;
     forward(full, &p->a);
     backward(full, p);
     p->a.seqs = seqs;
@@ -1047,6 +1048,62 @@ static void short_sequences_take_no_more_work_space_than_one_row(void)
             for (int i = 0; i < 7 && strcmp(levels[l], "cuda") != 0; i++)
                 if (test_takes())
                     expect_no_more_work_space(levels[l], n_threads, i < 6 ? &lengths[i] : lengths, i < 6 ? 1 : 6);
+}
+
+static size_t backward_bytes(const char *level, const problem *p, int n_threads)
+{
+    tess_stream *s = stream_create(level, n_threads);
+    backward(s, p);
+    const size_t bytes = tess_stream_work_bytes(s);
+    tess_stream_destroy(&s);
+    return bytes;
+}
+
+/* Backward of one or two full rows of this many tokens, and of documents of 0.4 to 0.6 rows. Documents take the same
+ * work space, and give the bits of any other limit. */
+static void expect_work_space_of_rows(const char *level, int n_threads, int64_t n_kv, int64_t rows)
+{
+    static tess_attention_seq seqs[MOST_SHORT];
+    const int row = SHORT_ROWS / (int)rows,
+              lengths[][2] = {{row / 2, row / 2}, {2 * row / 5, 3 * row / 5}, {row / 8, row / 8}};
+    const shape s = {2 * n_kv, n_kv, 32, 0, 1, {SHORT_ROWS}, {0}};
+    problem *p = problem_create(&s, TESS_BF16);
+    p->a.seqs = seqs;
+    p->a.n_seqs = cut_rows(p, &row, 1, seqs);
+    forget_results(p);
+    tess_stream *stream = stream_create(level, n_threads);
+    forward(stream, &p->a);
+    const size_t free_bytes = backward_bytes(level, p, n_threads);
+    p->a.row_keys = row;
+    const size_t bytes = backward_bytes(level, p, n_threads);
+    EXPECT(bytes == free_bytes); /* the limit costs full rows nothing */
+    for (int i = 0; i < 3; i++) {
+        const size_t size = (size_t)(p->T * p->g.dq_stride) * p->size;
+        void *want = take(size);
+        p->a.n_seqs = cut_rows(p, lengths[i], 2, seqs);
+        forward(stream, &p->a);
+        p->a.row_keys = 0;
+        backward(stream, p);
+        memcpy(want, p->g.dq, size);
+        p->a.row_keys = row;
+        EXPECT(backward_bytes(level, p, n_threads) <= bytes);
+        EXPECT(memcmp(want, p->g.dq, size) == 0);
+        free(want);
+    }
+    tess_stream_destroy(&stream);
+    problem_destroy(p);
+}
+
+static void documents_take_the_backward_work_space_of_full_rows(void)
+{
+    for (int l = 1; l < N_LEVELS; l++)
+        for (int n_threads = 1; n_threads <= 4; n_threads++)
+            for (int i = 0; i < 6 && strcmp(levels[l], "cuda") != 0; i++) {
+                tess_stream *s = stream_create(levels[l], 1);
+                if (s != NULL && test_takes())
+                    expect_work_space_of_rows(levels[l], n_threads, 1 + i % 3, 1 + i / 3);
+                tess_stream_destroy(&s);
+            }
 }
 
 /* Their keys are packed in several rounds. */
@@ -1128,6 +1185,7 @@ static const test_case cases[] = {
     CASE(the_merge_in_double_is_full_attention),
     CASE(short_sequences_take_no_more_work_space_than_one_row),
     CASE(sequences_of_one_call_have_the_bits_of_calls_of_their_own),
+    CASE(documents_take_the_backward_work_space_of_full_rows),
     CASE(keys_in_pages_give_the_bits_of_keys_in_a_row),
     CASE(tensor_cores_agree_with_float64),
     CASE(tensor_cores_give_a_row_the_same_bits_everywhere),

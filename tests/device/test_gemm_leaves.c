@@ -7,6 +7,7 @@
 
 #include "device/bf16.h"
 #include "device/cuda_shim/cuda_shim_stream.h"
+#include "device/dry_device.h"
 #include "device/gemm_check.h"
 #include "device/stream.h"
 
@@ -363,6 +364,67 @@ static void a_run_of_leaves_is_a_subtree(void)
     close_all(streams);
 }
 
+/* The sums of the leaves of a block of C keep to the limit, and blocks of rows and of columns do not change bits. With
+ * A^T loads of rows are aligned only if blocks begin at whole tiles. */
+static void blocks_of_c_keep_to_the_limit(void)
+{
+    enum { K = 90, LEAF = 32, LEAF_BYTES = 3 * sizeof(float) }; /* LEAF_BYTES: sums of an element of C */
+    static const struct {
+        int64_t m, n, limit, at_least;
+    } cases[] = {{300, 70, LEAF_BYTES * 70 * 300, 0}, /* one block of 256 rows, and the rest */
+                 {300, 70, LEAF_BYTES * 64,
+                  LEAF_BYTES * 128 * 70},               /* blocks of a tile's rows; all columns are less than a tile */
+                 {70, 300, LEAF_BYTES * 70 * 200, 0},   /* a tile's columns */
+                 {140, 270, LEAF_BYTES * 128 * 150, 0}, /* several blocks of rows and of columns */
+                 {9, 520, LEAF_BYTES * 9 * 256, 0}};
+    for (int tensor = 0; tensor < 2; tensor++)
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+            for (int bits = 0; bits < 2 && !cuda_shim_is_slow(); bits++) {
+                const int64_t m = cases[i].m, n = cases[i].n, lda = 304, ldb = 528;
+                tess_stream *s, *whole;
+                EXPECT_OK(cuda_shim_stream(test_mem(), tensor, &s));
+                EXPECT_OK(cuda_shim_stream(test_mem(), tensor, &whole));
+                void *a = draw(lda * 304, TESS_BF16), *b = draw(ldb * 528, TESS_BF16), *bias = draw(n, TESS_BF16);
+                float *c = draw(m * (n + GAP), TESS_F32), *want = allocate((size_t)(m * (n + GAP)) * sizeof(float));
+                memcpy(want, c, (size_t)(m * (n + GAP)) * sizeof(float));
+                tess_gemm g = {.m = m,
+                               .n = n,
+                               .k = K,
+                               .a = a,
+                               .lda = lda,
+                               .b = b,
+                               .ldb = ldb,
+                               .c = want,
+                               .ldc = n + GAP,
+                               .trans_a = bits & 1,
+                               .trans_b = i % 2 == 1,
+                               .bias = bias,
+                               .ab_dtype = TESS_BF16,
+                               .c_dtype = TESS_F32,
+                               .leaf = LEAF};
+                EXPECT_OK(tess_stream_kernels(whole)->gemm(whole, &g));
+                g.c = c;
+                cuda_shim_limit_leaves(cases[i].limit);
+                EXPECT_OK(tess_stream_kernels(s)->gemm(s, &g));
+                cuda_shim_limit_leaves(0);
+                test_expect_same(__FILE__, __LINE__, tensor ? "cuda-tc" : "cuda", c, want, (size_t)(m * (n + GAP)),
+                                 sizeof(float));
+                const size_t most = (size_t)(tensor && cases[i].at_least > 0 ? cases[i].at_least : cases[i].limit);
+                EXPECT(tess_stream_work_bytes(s) <= most);
+                EXPECT(tess_stream_work_bytes(whole) == (size_t)(m * n) * LEAF_BYTES);
+                g.n = 0; /* nothing to compute */
+                EXPECT_OK(tess_stream_kernels(s)->gemm(s, &g));
+                EXPECT_OK(tess_stream_kernels(s)->gemm_fused(s, &(tess_gemm_fused){.g = g}));
+                free(a);
+                free(b);
+                free(bias);
+                free(c);
+                free(want);
+                tess_stream_destroy(&s);
+                tess_stream_destroy(&whole);
+            }
+}
+
 static void leaves_are_those_of_chunk(void)
 {
     EXPECT_INT(tess_leaf_of(704, 1), 0);
@@ -401,6 +463,7 @@ static const test_case cases[] = {
     CASE(blocks_join_inside_leaves_and_at_their_ends),
     CASE(another_order_or_number_of_leaves_has_other_bits),
     CASE(a_run_of_leaves_is_a_subtree),
+    CASE(blocks_of_c_keep_to_the_limit),
     CASE(leaves_are_those_of_chunk),
     CASE(what_does_not_go_together_is_refused),
 };

@@ -177,6 +177,29 @@ static void a_ring_receives_the_leaves_that_a_rank_needs(void)
     EXPECT_INT(tess_context_cost_of(&sizes, &context, TESS_WAY_RING).forward.exchanges, 1);
 }
 
+/* A ring's backward has seven products of a long row. It has five for sequences inside one leaf, also if some others
+ * cross the end of a leaf. */
+static void a_ring_computes_five_products_inside_a_leaf(void)
+{
+    enum { T = 4096, L = 16, LEAF = T / L };
+    tess_context_sizes sizes = {.n_heads = 6, .n_kv_heads = 3, .head_size = 16, .n_tokens = T, .length = LEAF / 2};
+    tess_context context = {.points = {.degree = 4, .rank = 1}, .n_leaves = L};
+    const double product = 2.0 * 6 * 16, pair = LEAF / 2 * (LEAF / 2 + 1) / 2;
+    EXPECT(tess_context_cost_of(&sizes, &context, TESS_WAY_RING).backward.flops == 5 * product * 8 * pair);
+    context.points.rank = 0;
+    sizes.length = 3 * LEAF / 4; /* some cross the end of a leaf */
+    double inner = 0, all = 0;
+    for (int64_t t = 0; t < 4 * LEAF; t++) {
+        const int64_t first = t / sizes.length * sizes.length, last = first + sizes.length - 1;
+        all += (double)(t - first + 1);
+        inner += first / LEAF == last / LEAF ? (double)(t - first + 1) : 0;
+    }
+    const double by_keys = tess_context_token_pairs(&sizes, &context, true);
+    EXPECT(inner > 0 && inner < all);
+    EXPECT(tess_context_cost_of(&sizes, &context, TESS_WAY_RING).backward.flops ==
+           product * (3 * (all - inner) + 4 * (by_keys - inner) + 5 * inner));
+}
+
 /* One key head on two ranks: the second one has nothing to do in attention. */
 static void times_are_operations_bytes_and_exchanges(void)
 {
@@ -213,6 +236,7 @@ static const test_case cases[] = {
     CASE(the_rule_of_thumb_has_the_figures_of_its_sources),
     CASE(what_a_rank_receives_is_the_formula),
     CASE(a_ring_receives_the_leaves_that_a_rank_needs),
+    CASE(a_ring_computes_five_products_inside_a_leaf),
     CASE(times_are_operations_bytes_and_exchanges),
 };
 TEST_MAIN(cases)

@@ -212,8 +212,8 @@ static bool packs_in_advance(const tess_attention *a, const tess_attention_seq *
     return s->q_len * (a->n_heads / a->n_kv_heads) > ATTENTION_ROWS || (a->state != NULL && !(s->first && s->last));
 }
 
-/* Keys of a sequence that were packed in advance, or that are not. Neighbours whose keys begin at the same row have one
- * copy. */
+/* The place of a sequence's packed keys. Neighbours whose keys begin at the same row have one copy. A sequence whose
+ * keys are not packed in advance has none. */
 typedef struct packed_seq {
     int64_t first, n_blocks; /* head h has blocks from first + h n_blocks on; first -1: its tiles pack their own */
     int64_t begin, end;      /* the keys of the copy that some query sees */

@@ -182,13 +182,14 @@ static void backward_worker(void *context, int64_t begin, int64_t end, int worke
         steps->leave();
 }
 
-static void run_phase(tess_stream *stream, backward_run *run, enum phase phase, int64_t first, int64_t n_pieces)
+static void run_phase(tess_stream *stream, backward_run *run, enum phase phase, int64_t first, int64_t n_pieces,
+                      int64_t n_workers)
 {
     run->phase = phase;
     run->first = first;
     run->n_pieces = n_pieces;
     atomic_store(&run->next, 0);
-    tess_threads_run(stream->threads, backward_worker, run, tess_threads_count(stream->threads), 1);
+    tess_threads_run(stream->threads, backward_worker, run, n_workers, 1);
 }
 
 /* Returns the number of blocks of `size` rows of a sequence that have rows [begin, end) of the batch, and the first one
@@ -224,14 +225,15 @@ static void run_together(tess_stream *stream, backward_run *run)
     const bool sinks = u->delta != NULL && w.n_reps > 0; /* packing writes delta */
     if (w.n_blocks == 0 && w.n_reps * w.n_tiles == 0 && !sinks)
         return;
-    run_phase(stream, run, PHASE_PACK, 0, u->n_blocks + u->n_rep * u->n_tiles);
-    run_phase(stream, run, PHASE_KEYS, w.first_block, w.n_blocks);
-    run_phase(stream, run, PHASE_QUERIES, 0, w.n_reps * w.n_tiles);
+    const int n_threads = tess_threads_count(stream->threads);
+    run_phase(stream, run, PHASE_PACK, 0, u->n_blocks + u->n_rep * u->n_tiles, n_threads);
+    run_phase(stream, run, PHASE_KEYS, w.first_block, w.n_blocks, n_threads);
+    run_phase(stream, run, PHASE_QUERIES, 0, w.n_reps * w.n_tiles, n_threads);
 }
 
-/* Whether to split units over threads. One thread per unit needs five matrix products per tile; splitting needs two
- * phases and seven products. It is worth while if one unit alone would take longer than all the work evenly shared. */
-static bool units_are_too_few(const tess_attention *a, int n_threads)
+/* Whether to split units over all threads. One thread per unit needs five matrix products per tile. Splitting needs two
+ * phases and seven products. It pays if the workers, or the one with the largest unit, would take longer. */
+static bool units_are_too_few(const tess_attention *a, int64_t n_workers, int n_threads)
 {
     double all = 0, largest = 0;
     for (int64_t i = 0; i < a->n_seqs; i++) {
@@ -240,7 +242,16 @@ static bool units_are_too_few(const tess_attention *a, int n_threads)
         all += cost * (double)a->n_kv_heads;
         largest = cost > largest ? cost : largest;
     }
-    return n_threads > 1 && largest > 1.4 * all / n_threads;
+    const double longest = all / (double)n_workers > largest ? all / (double)n_workers : largest;
+    return n_threads > 1 && longest > 1.4 * all / n_threads;
+}
+
+/* Returns how many units at a time have work space if `tokens` are in full rows (tess_attention.row_keys). This agrees
+ * with units_are_too_few. */
+static int64_t units_of_rows(const tess_attention *a, int64_t tokens, int n_threads)
+{
+    const int64_t n_units = max64(tokens / a->row_keys, 1) * a->n_kv_heads;
+    return n_threads > 1.4 * (double)n_units ? 1 : n_threads;
 }
 
 static void run_sinks(tess_stream *stream, const tess_attention_grad *g, const attention_backward_steps *steps,
@@ -265,11 +276,15 @@ tess_status tess_attention_run_backward(tess_stream *stream, const tess_attentio
         longest = max64(longest, max64(a->seqs[i].q_len, tess_attention_key_end(a, &a->seqs[i]) - a->seqs[i].k_begin));
         tokens = max64(tokens, a->seqs[i].q_begin + a->seqs[i].q_len);
     }
-    const size_t room = steps->unit_bytes(a, max64(longest, a->most_keys)), own = steps->unit_bytes(a, longest);
-    const bool together = g->in_part || a->state != NULL || units_are_too_few(a, n_threads) ||
-                          (a->most_keys > 0 && own * (size_t)n_threads > room);
+    const bool limited = a->most_keys > 0 || a->row_keys > 0;
+    const size_t own = steps->unit_bytes(a, longest);
+    const size_t room = a->row_keys > 0 ? steps->unit_bytes(a, max64(longest, a->row_keys)) *
+                                              (size_t)units_of_rows(a, tokens, n_threads)
+                                        : steps->unit_bytes(a, max64(longest, a->most_keys));
+    const int64_t n_workers = limited && own > 0 ? min64(n_threads, (int64_t)(room / own)) : n_threads;
+    const bool together = g->in_part || a->state != NULL || units_are_too_few(a, n_workers, n_threads);
     backward_run run = {.g = g, .steps = steps, .unit_bytes = own};
-    const size_t units_bytes = together || a->most_keys > 0 ? room : own * (size_t)n_threads;
+    const size_t units_bytes = limited ? room : together ? own : own * (size_t)n_threads;
     const size_t workers_bytes = steps->worker_bytes * (size_t)n_threads;
     const size_t delta_bytes = g->dsinks != NULL ? sizeof(float) * (size_t)(tokens * a->n_heads) : 0;
     void *scratch;
@@ -282,7 +297,7 @@ tess_status tess_attention_run_backward(tess_stream *stream, const tess_attentio
         run.delta = (float *)(run.worker_memory + workers_bytes);
     const int64_t n_units = a->n_seqs * a->n_kv_heads;
     if (!together)
-        run_phase(stream, &run, PHASE_UNITS, 0, n_units);
+        run_phase(stream, &run, PHASE_UNITS, 0, n_units, n_workers);
     for (int64_t i = 0; together && i < n_units; i++) {
         run.unit = unit_of(&run, i, run.unit_memory);
         run_together(stream, &run);

@@ -437,7 +437,7 @@ static void name_kernels(cuda_device *d, int major, int minor)
     d->tensor_cores = wish == NULL || strcmp(wish, "off") != 0;
     snprintf(d->kernels, sizeof(d->kernels), "cuda");
     if (d->tensor_cores)
-        snprintf(d->kernels, sizeof(d->kernels), "cuda-tc %d.%d", major, minor);
+        snprintf(d->kernels, sizeof(d->kernels), "cuda-tc %d.%d r%d", major, minor, CUDA_TENSOR_REVISION);
 }
 
 static tess_status describe(cuda_device *d, int number)

@@ -46,6 +46,11 @@ tess_status tess_attention_check(const tess_attention *a, const tess_attention_g
     return program->attention_check(a, g);
 }
 
+int64_t tess_cuda_leaf_bytes(void)
+{
+    return TESS_CUDA_LEAF_BYTES;
+}
+
 tess_status tess_cuda_scratch(tess_stream *s, size_t bytes, void **memory)
 {
     return program->scratch(s, bytes, memory);

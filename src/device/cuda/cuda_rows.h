@@ -35,9 +35,12 @@ tess_status tess_cuda_gemm_fused(tess_stream *s, const tess_gemm_fused *f);
 tess_status tess_cuda_attention_forward(tess_stream *s, const tess_attention *a);
 tess_status tess_cuda_attention_backward(tess_stream *s, const tess_attention_grad *g);
 
-/* The limit of the bytes that the sums of a product's leaves have at a time. */
+/* A product with leaves is computed in blocks of C. The sums of a block's leaves take at most this many bytes. */
 enum { TESS_CUDA_LEAF_BYTES = 64 << 20 };
-/* Computes C of a bfloat16 product: the bias + the tree of the sums (n_leaves, m, n). Other operands are not read. */
+/* Returns TESS_CUDA_LEAF_BYTES. Tests return fewer bytes. */
+int64_t tess_cuda_leaf_bytes(void);
+/* Computes C of a bfloat16 product. The function adds the bias and the tree of the sums (n_leaves, m, n). It reads no
+ * other operands. */
 tess_status tess_cuda_add_leaves(tess_stream *s, const tess_gemm *g, int64_t n_leaves, const float *sums);
 
 #ifdef __cplusplus

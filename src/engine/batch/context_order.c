@@ -18,6 +18,7 @@ tess_context tess_context_of(const tess_config *c)
                           .by_heads = c->parallelism.context_parallel_method == TESS_CONTEXT_ULYSSES,
                           .rings = c->parallelism.context_parallel_method == TESS_CONTEXT_RING,
                           .ring_part = ring_part(c),
+                          .row_tokens = (int32_t)c->training.seq_len,
                           .folded = c->parallelism.context_parallel_load_balancer == TESS_BALANCER_ZIGZAG};
 }
 

@@ -368,18 +368,19 @@ tess_status tess_attention_backward(const tess_layer_call *c, const tess_attenti
         TESS_TRY(tess_latent_widen(c, t->out, t->wide));
         TESS_TRY(tess_latent_widen(c, t->dout, t->dwide));
     }
-    const tess_attention_grad grad = {.forward = describe(c, t),
-                                      .dout = tess_has_latents(p) ? t->dwide : t->dout,
-                                      .dq = t->dq,
-                                      .dk = t->dk,
-                                      .dv = t->dv,
-                                      .dsinks = p->sinks >= 0 ? t->dsinks : NULL,
-                                      .dout_stride = p->n_heads * p->head_size,
-                                      .dq_stride = stride.q,
-                                      .dk_stride = stride.kv,
-                                      .dv_stride = stride.kv};
+    tess_attention_grad grad = {.forward = describe(c, t),
+                                .dout = tess_has_latents(p) ? t->dwide : t->dout,
+                                .dq = t->dq,
+                                .dk = t->dk,
+                                .dv = t->dv,
+                                .dsinks = p->sinks >= 0 ? t->dsinks : NULL,
+                                .dout_stride = p->n_heads * p->head_size,
+                                .dq_stride = stride.q,
+                                .dk_stride = stride.kv,
+                                .dv_stride = stride.kv};
     if (c->context->n_leaves > 1)
         return tess_context_attention_backward(c, &grad, t->k, t->v);
     tess_attention_sequences(c, t->k, t->v, stride.kv, 0, c->seqs);
+    grad.forward.row_keys = c->context->row_tokens;
     return c->kernels->attention_backward(c->stream, &grad);
 }

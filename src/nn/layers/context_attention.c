@@ -223,25 +223,26 @@ static tess_status forward_by_heads(const tess_layer_call *c, const tess_attenti
     return a->lse != NULL ? send(c, "sums", sizeof(float), h.lse, w.lse, w.moved, a->lse, a->n_heads) : TESS_OK;
 }
 
-/* Describes the parts of sequences that have queries in this rank's leaves. Returns their number. */
+/* Describes the parts of sequences that have queries in this rank's leaves. The parts of a sequence are neighbours, in
+ * the order of their positions, so that the kernel packs the sequence's keys once. Returns their number. */
 static int64_t own_sequences(const tess_layer_call *c, const void *k, const void *v, int64_t stride)
 {
     const int32_t *bounds = c->batch->cu_seqlens;
     const int64_t rows = piece_tokens(c);
     int64_t n = 0;
     int first, count = own_leaves(c->context, &first);
-    for (int leaf = 0; leaf < count; leaf++) {
-        const int64_t begin = tess_context_piece(c->context, first + leaf) * rows, end = begin + rows;
-        for (int64_t i = 0; i < c->batch->n_seqs; i++) {
+    for (int64_t i = 0; i < c->batch->n_seqs; i++)
+        for (int64_t piece = rows > 0 ? bounds[i] / rows : 0; piece * rows < bounds[i + 1]; piece++) {
+            const int64_t begin = piece * rows, end = begin + rows;
+            const int64_t leaf = tess_context_leaf(c->context, (int)piece) - first;
             const int64_t from = bounds[i] > begin ? bounds[i] : begin, to = bounds[i + 1] < end ? bounds[i + 1] : end;
-            if (from < to)
+            if (leaf >= 0 && leaf < count && from < to)
                 c->seqs[n++] = (tess_attention_seq){.q_begin = leaf * rows + from - begin,
                                                     .q_len = to - from,
                                                     .k_len = to - bounds[i],
                                                     .k = tess_at(c, k, bounds[i] * stride),
                                                     .v = tess_at(c, v, bounds[i] * stride)};
         }
-    }
     return n;
 }
 
@@ -264,6 +265,7 @@ static tess_status forward_group(const tess_layer_call *c, const tess_attention 
     own.k_stride = own.v_stride = h.D;
     own.lse = a->lse != NULL ? w.lse : NULL;
     own.n_seqs = own_sequences(c, w.k, w.v, h.D);
+    own.most_keys = tokens_of(c);
     TESS_TRY(c->kernels->attention_forward(c->stream, &own));
     return a->lse != NULL ? tess_layer_copy_rows(c, sizeof(float), c->T, h.n, w.lse, h.n, a->lse + first, a->n_heads)
                           : TESS_OK;
@@ -282,23 +284,32 @@ tess_status tess_context_attention_forward(const tess_layer_call *c, const tess_
 }
 
 /* ---- Backward ---- */
-/* Computes the gradients of the rows [g->key_begin, g->key_end). Sequences inside them take five products; for others a
- * part of the queries and a part of the keys are wanted. */
+static int32_t longest_sequence(const tess_batch *batch)
+{
+    int32_t longest = 0;
+    for (int64_t i = 0; i < batch->n_seqs; i++) {
+        const int32_t length = batch->cu_seqlens[i + 1] - batch->cu_seqlens[i];
+        longest = length > longest ? length : longest;
+    }
+    return longest;
+}
+
+/* Computes the gradients of the rows [g->key_begin, g->key_end). Sequences inside them take five products if the work
+ * space has room for enough of them at a time, and seven otherwise. Other sequences want a part of their queries and a
+ * part of their keys, and take seven. */
 static tess_status backward_run(const tess_layer_call *c, const tess_attention_grad *g)
 {
     const int32_t *bounds = c->batch->cu_seqlens;
     const int64_t n_seqs = c->batch->n_seqs;
-    int64_t inside = 0, after, longest = 0;
+    int64_t inside = 0, after;
     if (g->dsinks != NULL) /* they are sums over all rows */
         return c->kernels->attention_backward(c->stream, g);
-    for (int64_t i = 0; i < n_seqs; i++)
-        longest = bounds[i + 1] - bounds[i] > longest ? bounds[i + 1] - bounds[i] : longest;
     while (inside < n_seqs && bounds[inside] < g->key_begin)
         inside++;
     for (after = inside; after < n_seqs && bounds[after + 1] <= g->key_end;)
         after++;
     tess_attention_grad of = *g;
-    of.forward.most_keys = longest;
+    of.forward.most_keys = longest_sequence(c->batch);
     of.forward.seqs = g->forward.seqs + inside;
     of.forward.n_seqs = after - inside;
     of.in_part = false;
@@ -357,6 +368,8 @@ static tess_status backward_heads(const tess_layer_call *c, const tess_attention
     own.dv = w.dv;
     own.dout_stride = own.dq_stride = h->n * h->D;
     own.dk_stride = own.dv_stride = h->n_kv * h->D;
+    if (by_heads)
+        own.forward.row_keys = c->context->row_tokens > 0 ? c->context->row_tokens : longest_sequence(c->batch);
     if (g->dsinks != NULL) { /* those of other ranks' heads are 0 here */
         TESS_TRY(tess_stream_fill(c->stream, g->dsinks, 0, (size_t)h->lse.size * sizeof(float)));
         own.dsinks = g->dsinks + h->first;

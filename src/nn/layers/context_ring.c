@@ -14,6 +14,8 @@
  * A leaf has T / L rows. A rank receives for each leaf that it needs and does not own: 2 G D elements for each row in
  * forward, and in backward (2 G + 2 H) D elements and 2 H floats. With one sequence, no window and the order of folded
  * leaves, rank r of c needs (c - 1 - r / 2) L / c of them. */
+#include <limits.h>
+
 #include "device/device.h"
 #include "nn/layers/layers.h"
 #include "nn/layers/transformer_layer.h"
@@ -27,6 +29,8 @@ enum {
 typedef struct seen_pieces {
     int first, last;
 } seen_pieces;
+
+static const seen_pieces nothing_seen = {INT_MAX, -1};
 
 /* Leaves that circulate once. */
 typedef struct ring_walk {
@@ -47,7 +51,7 @@ typedef struct ring_walk {
 /* The part of a sequence that lies in one of this rank's leaves. Rows count from the sequence's first token. */
 typedef struct own_run {
     int64_t row;            /* its first row among this rank's tokens */
-    int64_t start;          /* the sequence's first token in the micro-batch */
+    int64_t start, length;  /* the sequence's first token in the micro-batch, and its number of tokens */
     int64_t begin, end;     /* its own rows */
     int64_t seen;           /* the first row of the other kind that it sees */
     int64_t need, need_end; /* the rows of the other kind that it takes, in whole parts but for the last one */
@@ -90,6 +94,7 @@ static own_run run_of(const ring_walk *w, int64_t sequence, int64_t begin, int64
     const int32_t *bounds = w->c->batch->cu_seqlens;
     const int64_t start = bounds[sequence], length = bounds[sequence + 1] - start, window = w->g->forward.window;
     own_run r = {.start = start,
+                 .length = length,
                  .begin = (begin > start ? begin : start) - start,
                  .end = least(end, bounds[sequence + 1]) - start};
     const int64_t first = w->of_keys && window > 0 ? r.begin + 1 - window : w->of_keys ? 0 : r.begin;
@@ -113,7 +118,9 @@ static int64_t sequence_at(const tess_batch *batch, int64_t token)
     return low;
 }
 
-/* The rows between the first and the last sequence of a piece see nothing outside of it. */
+/* Finds the pieces that each piece sees. The rows between the first and the last sequence of a piece see nothing
+ * outside of it. A piece sees no piece at all, and does not circulate, if all of its sequences are inside it and
+ * skipped. */
 static void find_seen(const ring_walk *w)
 {
     const int64_t rows = leaf_rows(w->c);
@@ -123,6 +130,8 @@ static void find_seen(const ring_walk *w)
                       last = run_of(w, sequence_at(w->c->batch, end - 1), begin, end);
         w->seen[piece] =
             (seen_pieces){(int)((first.start + first.seen) / rows), (int)((last.start + last.need_end - 1) / rows)};
+        if (w->skips_inner && first.start >= begin && last.start + last.length <= end)
+            w->seen[piece] = nothing_seen;
     }
 }
 
@@ -161,7 +170,7 @@ static bool owns(const ring_walk *w, int piece)
 static int next_piece(const ring_walk *w, int piece)
 {
     for (piece++; piece < w->c->context->n_leaves; piece++)
-        if (owns(w, piece) || needs(w, w->c->context->points.rank, piece))
+        if ((owns(w, piece) && w->seen[piece].last >= 0) || needs(w, w->c->context->points.rank, piece))
             break;
     return piece;
 }
@@ -356,8 +365,8 @@ static int64_t find_parts(const ring_walk *w, int piece, int turn)
     return n;
 }
 
-/* The most rows that a call takes. Work space is that of this number: a plan has full rows, whose parts begin with
- * leaves, and documents begin anywhere. */
+/* Returns the most rows that a call takes. The work space of every call is that of this many rows. In a plan rows are
+ * full, so parts begin with leaves and calls have fewer rows. Documents begin anywhere. */
 static int64_t most_keys(const tess_layer_call *c)
 {
     return part_rows(c->context) + leaf_rows(c);
@@ -399,8 +408,10 @@ static tess_status walk(const ring_walk *w)
         return TESS_OK;
     find_seen(w);
     piece = next_piece(w, -1);
-    TESS_TRY(bring(w, piece, turn));
-    TESS_TRY(clear(w, turn));
+    if (piece < n_leaves) {
+        TESS_TRY(bring(w, piece, turn));
+        TESS_TRY(clear(w, turn));
+    }
     for (int next; piece < n_leaves; piece = next, turn = 1 - turn) {
         next = next_piece(w, piece);
         TESS_TRY(arrive(w, piece, turn));
@@ -514,8 +525,8 @@ static tess_status sinks_backward(const tess_layer_call *c, const tess_attention
     return c->kernels->attention_backward(c->stream, &whole);
 }
 
-/* Computes all gradients of the sequences that lie inside one of this rank's leaves: nothing travels for them, and one
- * call takes five products, where two take seven. */
+/* Computes all gradients of the sequences that lie inside one of this rank's leaves. Nothing travels for them. The call
+ * takes five products if the work space has room for enough sequences at a time, and seven otherwise. */
 static tess_status backward_inside(const tess_layer_call *c, const tess_attention_grad *grad, const void *k,
                                    const void *v)
 {
@@ -563,8 +574,11 @@ tess_status tess_ring_attention_backward(const tess_layer_call *c, const tess_at
                    .delta = m.delta,
                    .skips_inner = grad->dsinks == NULL, /* sums for sinks need delta of all rows */
                    .seen = seen};
-    if (w.skips_inner)
+    if (w.skips_inner) {
+        /* A leaf travels with the deltas of all of its rows, and the walk does not compute those of skipped ones. */
+        TESS_TRY(tess_stream_fill(c->stream, m.delta, 0, (size_t)(c->T * a->n_heads) * sizeof(float)));
         TESS_TRY(backward_inside(c, grad, k, v));
+    }
     TESS_TRY(walk(&w));
     TESS_TRY(sinks_backward(c, grad, &m));
     g.wanted = TESS_ATTENTION_KEYS;

@@ -30,6 +30,18 @@ tess_status cuda_shim_stream(tess_mem *mem, bool tensor, tess_stream **stream)
     return TESS_OK;
 }
 
+static int64_t leaf_bytes = TESS_CUDA_LEAF_BYTES;
+
+void cuda_shim_limit_leaves(int64_t bytes)
+{
+    leaf_bytes = bytes > 0 ? bytes : TESS_CUDA_LEAF_BYTES;
+}
+
+int64_t tess_cuda_leaf_bytes(void)
+{
+    return leaf_bytes;
+}
+
 /* The functions that the rows ask for (cuda_launch.h). */
 tess_status tess_cuda_scratch(tess_stream *stream, size_t bytes, void **memory);
 tess_status tess_cuda_scratch(tess_stream *stream, size_t bytes, void **memory)

@@ -6,6 +6,8 @@
 #include "device/stream.h"
 
 tess_status cuda_shim_stream(tess_mem *mem, bool tensor, tess_stream **stream);
+/* Sets what tess_cuda_leaf_bytes returns; 0: the value of the plug-in. */
+void cuda_shim_limit_leaves(int64_t bytes);
 
 /* Fibres take minutes for large products under clang's ASan; test_device_cuda has every row there, with small ones. */
 static inline bool cuda_shim_is_slow(void)

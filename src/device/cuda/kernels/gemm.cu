@@ -125,30 +125,43 @@ template <typename E, typename C> static tess_status launch(tess_stream *s, prod
     return TESS_CUDA_LAUNCH((multiply_kernel<E, C>), blocks, THREADS, 0, s, p);
 }
 
-/* Computes a few rows of C at a time, so that the sums of their leaves take at most TESS_CUDA_LEAF_BYTES. */
+/* Returns the part of a product that computes a block of C. */
+template <typename E, typename C>
+static product block_of(const product *whole, int64_t row, int64_t column, int64_t rows, int64_t columns)
+{
+    product p = *whole;
+    p.m = cuda_least(whole->m - row, rows);
+    p.n = cuda_least(whole->n - column, columns);
+    p.c = (C *)p.c + row * p.ldc + column;
+    p.bias = p.bias != NULL ? (const E *)p.bias + column : NULL;
+    for (int t = 0; t < p.n_terms; t++) {
+        tess_gemm_term *term = &p.term[t];
+        term->a = (const E *)term->a + (p.trans_a ? row : row * term->lda);
+        term->b = (const E *)term->b + (p.trans_b ? column * term->ldb : column);
+    }
+    return p;
+}
+
+/* Computes C in blocks, so that the sums of their leaves take at most tess_cuda_leaf_bytes. A block is a few rows, or a
+ * part of one row. */
 template <typename E, typename C> static tess_status launch_leaves(tess_stream *s, const product *whole)
 {
-    int64_t row_bytes = whole->n * whole->n_leaves * (int64_t)sizeof(float), most = TESS_CUDA_LEAF_BYTES / row_bytes;
+    const int64_t fit = tess_cuda_leaf_bytes() / (whole->n_leaves * (int64_t)sizeof(float)), least = 1;
+    const int64_t columns = cuda_least(fit > 0 ? fit : least, whole->n),
+                  rows = cuda_least(fit > columns ? fit / columns : least, whole->m);
     void *sums;
-    if (most < 1 || most > whole->m)
-        most = most < 1 ? 1 : whole->m;
-    TESS_TRY(tess_cuda_scratch(s, (size_t)(most * row_bytes), &sums));
-    for (int64_t row = 0; row < whole->m; row += most) {
-        product finish = *whole;
-        finish.m = cuda_least(whole->m - row, most);
-        finish.c = (C *)whole->c + row * whole->ldc;
-        product leaves = finish;
-        for (int t = 0; t < leaves.n_terms; t++) {
-            tess_gemm_term *term = &leaves.term[t];
-            term->a = (const E *)term->a + (leaves.trans_a ? row : row * term->lda);
+    TESS_TRY(tess_cuda_scratch(s, (size_t)(rows * columns * whole->n_leaves) * sizeof(float), &sums));
+    for (int64_t row = 0; row < whole->m; row += rows)
+        for (int64_t column = 0; column < whole->n; column += columns) {
+            const product finish = block_of<E, C>(whole, row, column, rows, columns);
+            product leaves = finish;
+            leaves.c = sums;
+            leaves.ldc = leaves.n;
+            leaves.bias = NULL;
+            TESS_TRY((launch<E, float>(s, leaves)));
+            TESS_TRY(TESS_CUDA_LAUNCH((add_leaves_kernel<E, C>), tess_cuda_blocks(finish.m * finish.n, THREADS),
+                                      THREADS, 0, s, finish, (const float *)sums));
         }
-        leaves.c = sums;
-        leaves.ldc = leaves.n;
-        leaves.bias = NULL;
-        TESS_TRY((launch<E, float>(s, leaves)));
-        TESS_TRY(TESS_CUDA_LAUNCH((add_leaves_kernel<E, C>), tess_cuda_blocks(finish.m * finish.n, THREADS), THREADS, 0,
-                                  s, finish, (const float *)sums));
-    }
     return TESS_OK;
 }
 

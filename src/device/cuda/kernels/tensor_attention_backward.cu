@@ -10,9 +10,10 @@
  * the sequence's first row, so bits depend on the sequence alone.
  *
  * Cost. A warp has 16 rows. It computes 13 flops for each byte of shared memory that it reads, which feeds four fifths
- * of an A100's tensor cores and two fifths of an H100's. With D = 128 a block has 64 KiB of shared memory, and 2 blocks
- * run on a multiprocessor. With D = 64 a block has 48 KiB, and 3 blocks run, or 2 of the kernel for keys. Others are
- * loaded into two buffers; one is filled while the other is read. */
+ * of an A100's tensor cores and two fifths of an H100's. With D = 128 a block has 64 KiB of shared memory. With D = 64
+ * it has 48 KiB. A multiprocessor runs 3 blocks of the kernel for queries if D = 64 and the call has all keys. In all
+ * other cases it runs 2 blocks: if D = 128, if the call has a part of the keys, and of the kernel for keys. Others are
+ * loaded into two buffers. One is filled while the other is read. */
 #include <math.h>
 
 #include "device/cuda/cuda_rows.h"

@@ -12,8 +12,9 @@
  * of an H100's. The GPU's memory is read once for 64 rows. A key's exponential is one instruction of the special
  * function units, which do 16 a clock. For 64 keys of 64 rows that is 256 clocks, compared with 1024 (D = 128) or 512
  * (D = 64) for the products. Shared memory for D = 128 is 16 KiB of queries and two buffers of 16 KiB, of which one is
- * filled while the other is read. So 3 blocks, or 12 warps, run on a multiprocessor, with up to 168 registers a thread
- * (ptxas reports how many are used). Tiles of up to 16 rows have one warp and four buffers, because the delay of memory
+ * filled while the other is read. If a call has all keys, 3 blocks, or 12 warps, run on a multiprocessor. A thread then
+ * has up to 168 registers. If a call has a part of the keys, 2 blocks run, and a thread has up to 255 registers. ptxas
+ * reports how many are used. Tiles of up to 16 rows have one warp and four buffers, because the delay of memory
  * limits them. */
 #include <math.h>
 

@@ -182,13 +182,19 @@ template <typename C> static tess_status launch_sized(tess_stream *s, const tess
     return g->m <= FEW_ROWS ? launch<C, 1, 1, 4>(s, g) : launch<C, 2, 4, 2>(s, g);
 }
 
-/* Computes one leaf of `rows` rows of C from `row` on: all terms, one after the other. */
-static tess_status multiply_leaf(tess_stream *s, const tess_gemm_fused *f, int64_t row, int64_t rows, int64_t leaf,
+/* A block of C: its first row and column, and its size. */
+typedef struct leaf_block {
+    int64_t row, column, m, n;
+} leaf_block;
+
+/* Computes one leaf of a block of C: all terms, one after the other. */
+static tess_status multiply_leaf(tess_stream *s, const tess_gemm_fused *f, const leaf_block *block, int64_t leaf,
                                  float *sums)
 {
-    const int64_t begin = leaf * f->g.leaf;
+    const int64_t begin = leaf * f->g.leaf, row = block->row, column = block->column;
     tess_gemm g = f->g;
-    g.m = rows;
+    g.m = block->m;
+    g.n = block->n;
     g.k = cuda_least(f->g.k - begin, f->g.leaf);
     g.c = sums;
     g.ldc = g.n;
@@ -201,33 +207,52 @@ static tess_status multiply_leaf(tess_stream *s, const tess_gemm_fused *f, int64
         g.lda = term.lda;
         g.ldb = term.ldb;
         g.a = (const uint16_t *)term.a + (g.trans_a ? begin * term.lda + row : row * term.lda + begin);
-        g.b = (const uint16_t *)term.b + (g.trans_b ? begin : begin * term.ldb);
+        g.b = (const uint16_t *)term.b + (g.trans_b ? column * term.ldb + begin : begin * term.ldb + column);
         g.accumulate = i > 0;
         TESS_TRY(launch_sized<float>(s, &g));
     }
     return TESS_OK;
 }
 
-/* A leaf has the bits of a product without leaves. A few rows of C are computed at a time, which limits the memory of
- * the leaves' sums; whole tiles of them, so that loads stay aligned. */
+/* Returns the rows or columns of the whole tiles that fit into n, at least one tile's. */
+static int64_t whole_tiles(int64_t n)
+{
+    return n > COLUMNS ? n / COLUMNS * COLUMNS : COLUMNS;
+}
+
+/* Computes a block of C: its leaves, and then their tree. */
+static tess_status multiply_block(tess_stream *s, const tess_gemm_fused *f, const leaf_block *block, int64_t n_leaves,
+                                  float *sums)
+{
+    tess_gemm g = f->g;
+    const int64_t at = block->row * g.ldc + block->column;
+    g.m = block->m;
+    g.n = block->n;
+    g.c = (char *)g.c + at * (int64_t)(g.c_dtype == TESS_F32 ? sizeof(float) : sizeof(cuda_bf16));
+    g.bias = g.bias != NULL ? (const cuda_bf16 *)g.bias + block->column : NULL;
+    for (int64_t leaf = 0; leaf < n_leaves; leaf++)
+        TESS_TRY(multiply_leaf(s, f, block, leaf, sums + leaf * g.m * g.n));
+    return tess_cuda_add_leaves(s, &g, n_leaves, sums);
+}
+
+/* A leaf has the bits of a product without leaves. C is computed in blocks, which limits the memory of the leaves'
+ * sums. A block has all columns and a multiple of 128 rows. If the limit is below 128 rows, it has 128 rows, or all if
+ * C has fewer, and a multiple of 128 columns. So tiles are whole and loads stay aligned. */
 static tess_status multiply_leaves(tess_stream *s, const tess_gemm_fused *f)
 {
-    const int64_t n_leaves = f->g.k > f->g.leaf ? (f->g.k + f->g.leaf - 1) / f->g.leaf : 1;
-    const int64_t leaf_row = f->g.n * (int64_t)sizeof(float), fit = TESS_CUDA_LEAF_BYTES / (leaf_row * n_leaves);
-    const int64_t tiles = fit > COLUMNS ? fit / COLUMNS : 1, most = cuda_least(tiles * COLUMNS, f->g.m);
-    void *sums;
-    if (f->g.m == 0 || f->g.n == 0)
+    const tess_gemm *g = &f->g;
+    if (g->m == 0 || g->n == 0)
         return TESS_OK;
-    TESS_TRY(tess_cuda_scratch(s, (size_t)(most * leaf_row * n_leaves), &sums));
-    for (int64_t row = 0; row < f->g.m; row += most) {
-        tess_gemm whole = f->g;
-        whole.m = cuda_least(f->g.m - row, most);
-        whole.c = (char *)whole.c +
-                  row * whole.ldc * (int64_t)(whole.c_dtype == TESS_F32 ? sizeof(float) : sizeof(cuda_bf16));
-        for (int64_t leaf = 0; leaf < n_leaves; leaf++)
-            TESS_TRY(multiply_leaf(s, f, row, whole.m, leaf, (float *)sums + leaf * whole.m * whole.n));
-        TESS_TRY(tess_cuda_add_leaves(s, &whole, n_leaves, (const float *)sums));
-    }
+    const int64_t n_leaves = g->k > g->leaf ? (g->k + g->leaf - 1) / g->leaf : 1;
+    const int64_t fit = tess_cuda_leaf_bytes() / (n_leaves * (int64_t)sizeof(float)); /* elements of a block */
+    const int64_t rows = cuda_least(whole_tiles(fit / g->n), g->m), columns = cuda_least(whole_tiles(fit / rows), g->n);
+    void *sums;
+    TESS_TRY(tess_cuda_scratch(s, (size_t)(rows * columns * n_leaves) * sizeof(float), &sums));
+    for (int64_t row = 0; row < g->m; row += rows)
+        for (int64_t column = 0; column < g->n; column += columns) {
+            const leaf_block block = {row, column, cuda_least(g->m - row, rows), cuda_least(g->n - column, columns)};
+            TESS_TRY(multiply_block(s, f, &block, n_leaves, (float *)sums));
+        }
     return TESS_OK;
 }
 
