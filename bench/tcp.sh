@@ -12,7 +12,22 @@ command -v iperf3 >/dev/null || { echo "bench/tcp.sh: iperf3 is missing (Debian 
 work=$(mktemp -d)
 export TESS_HOSTS_PREFIX=b$$ TESS_HOSTS_OWNER=$$ TESSERA_IFNAME=eth0 TESSERA_SECRET_FILE=$work/secret
 hosts=$project/tools/hosts
-trap '"$hosts" down; rm -rf "$work"' EXIT
+mkdir "$work/running"
+# Ends what runs in the background, which would otherwise stay if the other side fails. A subshell starts it, so its
+# process number is the name of a file.
+end_running() {
+    local file pid
+    for file in "$work"/running/*; do
+        [ -e "$file" ] || continue
+        pid=${file##*/}
+        kill "$pid" 2>/dev/null || true
+        timeout 20 tail --pid="$pid" -f /dev/null || kill -KILL "$pid" 2>/dev/null || true
+    done
+    "$hosts" down
+    rm -rf "$work"
+}
+trap end_running EXIT
+
 head -c 24 /dev/urandom | od -An -tx1 | tr -d ' \n' >"$work/secret"
 "$hosts" up 2 --rate "$rate" || exit $?
 address=$("$hosts" exec h1 ip -4 -o addr show eth0 | awk '{ sub("/.*", "", $4); print $4; exit }')
@@ -21,22 +36,31 @@ address=$("$hosts" exec h1 ip -4 -o addr show eth0 | awk '{ sub("/.*", "", $4); 
 iperf() {
     "$hosts" exec h1 iperf3 -s -1 >/dev/null 2>&1 &
     local server=$!
+    : >"$work/running/$server"
     sleep 0.5
     "$hosts" exec h2 iperf3 -c "$address" -t 4 -O 1 --bidir -J >"$work/iperf.json" || { cat "$work/iperf.json" >&2; exit 1; }
     wait $server
+    rm "$work/running/$server"
     jq '[.end.sum_received.bits_per_second, .end.sum_received_bidir_reverse.bits_per_second] | min / 1e9' "$work/iperf.json"
 }
 
 # links ROW [--tls]: Gbit/s of payload that crosses in one direction.
 links() {
-    local k pids=() port=$((20000 + RANDOM % 12000))
+    local k ended code=0 port=$((20000 + RANDOM % 12000))
+    local -A running=()
     for k in 1 0; do
         "$hosts" exec h$((k + 1)) "$tessera" launch --rdzv "$address:$port" --nnodes 2 --node-rank $k -- bench comm \
             --filter "$1" --min-bytes "$bytes" --max-bytes "$bytes" --threads 1 "${@:2}" \
             --json="$work/report.$k" >"$work/log.$k" 2>&1 &
-        pids+=($!)
+        running[$!]=$k
+        : >"$work/running/$!"
     done
-    for k in "${pids[@]}"; do wait "$k" || { cat "$work"/log.* >&2; exit 1; }; done
+    while [ ${#running[@]} -gt 0 ]; do
+        wait -n -p ended "${!running[@]}" || code=$?
+        rm "$work/running/$ended"
+        unset "running[$ended]"
+        [ $code = 0 ] || { cat "$work"/log.* >&2; exit 1; }
+    done
     jq --arg name "$1" '[.tables[].rows[] | select(.name | startswith($name)) | .link] | max' "$work/report.0"
 }
 

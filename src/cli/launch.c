@@ -65,8 +65,51 @@ static int start(tess_mem *mem, tess_mpirun_job *job, int argc, char **argv, boo
 /* The flags of a job whose hosts meet over TCP. */
 typedef struct node_flags {
     const char *master, *ranks;
-    int64_t n_nodes, node, n_restarts, n_spares, spare_after_s, wait_s;
+    int64_t n_nodes, node, n_restarts, n_spares, spare_after_s, wait_s; /* NOT_GIVEN: the default */
 } node_flags;
+
+enum { NOT_GIVEN = -1 };
+
+/* A flag that has an effect only with another one. */
+typedef struct flag_need {
+    const char *flag, *needs;
+    bool given, is_met;
+} flag_need;
+
+/* Refuses flags that would have no effect. Returns TESS_EXIT_OK, or an exit code after the message. */
+static int refuse_idle_flags(const flag_need *needs, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (needs[i].given && !needs[i].is_met)
+            return cli_misuse(&cli_launch, "%s has no effect %s: give both, or omit it", needs[i].flag, needs[i].needs);
+    return TESS_EXIT_OK;
+}
+
+static int check_flags(const node_flags *f, bool has_hosts, bool has_mpi, bool dry)
+{
+    const char *no_rdzv = "without --rdzv", *no_spares = "without --spares",
+               *no_hosts = "without --hosts or --hostfile";
+    const bool rdzv = f->master != NULL, spares = rdzv && f->n_spares != NOT_GIVEN;
+    const flag_need needs[] = {{"--nnodes", no_rdzv, f->n_nodes != NOT_GIVEN, rdzv},
+                               {"--node-rank", no_rdzv, f->node != NOT_GIVEN, rdzv},
+                               {"-n", no_rdzv, f->ranks != NULL, rdzv},
+                               {"--restarts", no_rdzv, f->n_restarts != NOT_GIVEN, rdzv},
+                               {"--spares", no_rdzv, f->n_spares != NOT_GIVEN, rdzv},
+                               {"--spare-after", no_spares, f->spare_after_s != NOT_GIVEN, spares},
+                               {"--wait", no_spares, f->wait_s != NOT_GIVEN, spares},
+                               {"--mpi", no_hosts, has_mpi, has_hosts},
+                               {"--dry-run", no_hosts, dry, has_hosts}};
+    if (rdzv && has_hosts)
+        return cli_misuse(&cli_launch,
+                          "--rdzv, and --hosts or --hostfile: choose one: hosts that meet over TCP each run "
+                          "this command");
+    return refuse_idle_flags(needs, sizeof(needs) / sizeof(needs[0]));
+}
+
+static int64_t or_default(int64_t value, int64_t otherwise)
+{
+    return value != NOT_GIVEN ? value : otherwise;
+}
 
 /* A spare has no part of the checkpoints that a lost host has kept to itself. */
 static tess_status check_spares(int argc, char **argv)
@@ -79,7 +122,7 @@ static tess_status check_spares(int argc, char **argv)
     TESS_CHECK(
         !host_local, TESS_E_INVALID,
         "--spares: checkpoint.host_local=true: a spare host does not have the lost host's part of a checkpoint: let "
-        "all hosts share job.dump_folder, or leave --spares away");
+        "all hosts share job.dump_folder, or omit --spares");
     return TESS_OK;
 }
 
@@ -87,10 +130,10 @@ static tess_status run_node(const node_flags *flags, int argc, char **argv, int 
 {
     tess_launch_node node = {.n_nodes = (int)flags->n_nodes,
                              .node = (int)flags->node,
-                             .n_spares = (int)flags->n_spares,
-                             .n_restarts = (int)flags->n_restarts,
-                             .spare_after_s = (double)flags->spare_after_s,
-                             .wait_s = (double)flags->wait_s,
+                             .n_spares = (int)or_default(flags->n_spares, 0),
+                             .n_restarts = (int)or_default(flags->n_restarts, 0),
+                             .spare_after_s = (double)or_default(flags->spare_after_s, NODE_SPARE_AFTER_S),
+                             .wait_s = (double)or_default(flags->wait_s, NODE_WAIT_S),
                              .reporter = tess_stderr_lines};
     tess_own_command command;
     TESS_CHECK(node.node < node.n_nodes + node.n_spares, TESS_E_INVALID,
@@ -118,28 +161,36 @@ static int run(tess_mem *mem, int argc, char **argv)
 {
     tess_mpirun_job hosts = {.reporter = tess_stderr_lines, .commands = tess_stderr_plain_lines};
     const char *list = NULL, *file = NULL, *mpi_name = NULL, *dry = NULL;
-    node_flags node = {.node = -1, .spare_after_s = NODE_SPARE_AFTER_S, .wait_s = NODE_WAIT_S};
+    node_flags node = {.n_nodes = NOT_GIVEN,
+                       .node = NOT_GIVEN,
+                       .n_restarts = NOT_GIVEN,
+                       .n_spares = NOT_GIVEN,
+                       .spare_after_s = NOT_GIVEN,
+                       .wait_s = NOT_GIVEN};
     const cli_flag flags[] = {
         {"--hosts", "LIST", "hosts and ranks on each: h1:4,h2:4", .text = &list},
         {"--hostfile", "FILE", "the same, one host a line: h1:4, or h1 slots=4", .text = &file},
         {"--mpi", "NAME", "openmpi or mpich (what `mpirun` is)", .text = &mpi_name},
         {"--dry-run", NULL, "print the mpirun line and stop", .text = &dry},
-        {"--rdzv", "HOST:PORT", "without an MPI: where all hosts meet; node 0's address", .text = &node.master},
+        {"--rdzv", "HOST:PORT", "where all hosts meet, node 0's address; needs no MPI", .text = &node.master},
         {"--nnodes", "N", "hosts of the job", .integer = &node.n_nodes, .min = 2, .max = NODE_MOST},
         {"--node-rank", "K", "number of this host, from 0", .integer = &node.node, .min = 0, .max = 2 * NODE_MOST - 1},
-        {"--spares", "N", "with --rdzv: hosts in addition to --nnodes, which replace lost ones (0)",
+        {"--spares", "N", "hosts in addition to --nnodes, which replace lost ones; needs --rdzv (0)",
          .integer = &node.n_spares, .min = 0, .max = NODE_MOST},
-        {"--spare-after", "SECONDS", "with --spares: a silent host loses its place after this time (20)",
+        {"--spare-after", "SECONDS", "a silent host loses its place after this time; needs --spares (20)",
          .integer = &node.spare_after_s, .min = 0, .max = 1 << 20},
-        {"--wait", "SECONDS", "with --spares: longest wait for other hosts (600)", .integer = &node.wait_s, .min = 1,
+        {"--wait", "SECONDS", "longest wait for other hosts; needs --spares (600)", .integer = &node.wait_s, .min = 1,
          .max = 1 << 20},
         {"-n", "RANKS", "ranks on each host: 4, or 3,1 (1)", .text = &node.ranks},
-        {"--restarts", "N", "with --rdzv: failures after which this host's ranks start again (0)",
+        {"--restarts", "N", "failures after which this host's ranks start again; needs --rdzv (0)",
          .integer = &node.n_restarts, .min = 0, .max = 1 << 20}};
     int n = cli_parse(argc, argv, &cli_launch, flags, 12);
     if (list == NULL && file == NULL && node.master == NULL)
         return cli_misuse(&cli_launch, "name the hosts: --hosts h1:4,h2:4 or --hostfile FILE; without an MPI: "
                                        "--rdzv HOST:PORT --nnodes N --node-rank K on each");
+    int wrong = check_flags(&node, list != NULL || file != NULL, mpi_name != NULL, dry != NULL);
+    if (wrong != TESS_EXIT_OK)
+        return wrong;
     if (n == 0)
         return cli_misuse(&cli_launch, "name what to run: -- train CONFIG.yaml");
     argv[n + 1] = NULL;

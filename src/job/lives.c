@@ -46,6 +46,13 @@ tess_status tess_lives_report(int n_before, const int64_t *omitted, const tess_r
     return report_past(past, n_ranks);
 }
 
+void tess_lives_forget(void)
+{
+    static const tess_variable variables[] = {TESS_VAR_LIVES_BEFORE, TESS_VAR_OMITTED, TESS_VAR_PAST};
+    for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
+        unsetenv(tess_variable_name(variables[i]));
+}
+
 static tess_status read_omitted(const tess_job *job, const char *text)
 {
     const char *at = text;

@@ -12,6 +12,9 @@
  * TESS_E_NOMEM: TESSERA_PAST is not set. */
 tess_status tess_lives_report(int n_before, const int64_t *omitted, const tess_rank_past *past, int n_ranks);
 
+/* Unsets these variables: the processes started from here are the job's first. */
+void tess_lives_forget(void);
+
 /* Writes the values of the variables into the header of a job that begins; without them it is the job's first life.
  * TESS_E_INVALID names the one that cannot be parsed. */
 tess_status tess_lives_read(const tess_job *job);

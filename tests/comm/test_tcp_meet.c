@@ -1,4 +1,5 @@
-/* The end of a meeting over TCP: a caller that does not read its message delays no other. */
+/* A meeting over TCP: a caller that does not read its message delays no other, and a caller waits for rank 0 only as
+ * long as one that knows the secret asks it to. */
 #include "support/test.h"
 
 #include <net/if.h>
@@ -6,6 +7,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -135,5 +137,127 @@ static void a_slow_caller_delays_no_other(void)
     EXPECT_OK(first.status);
 }
 
-static const test_case cases[] = {CASE(a_slow_caller_delays_no_other)};
+/* Answers the calls at an address with a request to call later, as a rank 0 that prepares. */
+typedef struct busy_rank {
+    int listen_fd;
+    bool knows; /* it knows the job's secret */
+    atomic_bool ends;
+    atomic_int n_calls;
+} busy_rank;
+
+/* Asks for a later call without any proof: first the nonce, then the refusal. */
+static void answer_falsely(int fd)
+{
+    tcp_hello hello;
+    tcp_reply reply = {.refused = TCP_NOT_REFUSED};
+    uint8_t proof[TCP_NONCE_BYTES];
+    tcp_stream stream = {.fd = fd};
+    const double until_s = tess_os_now_s() + 5;
+    if (tcp_stream_move(&stream, &hello, sizeof(hello), false, until_s) &&
+        tcp_stream_move(&stream, &reply, sizeof(reply), true, until_s) &&
+        tcp_stream_move(&stream, proof, sizeof(proof), false, until_s)) {
+        reply = (tcp_reply){.refused = TCP_REFUSED_LATER, .text = "it prepares"};
+        tcp_stream_move(&stream, &reply, sizeof(reply), true, until_s);
+    }
+    tcp_stream_end(&stream);
+}
+
+static void answer_busy(int fd)
+{
+    const tcp_meeting m = meeting_of(0, 0, NULL);
+    tcp_stream stream = {.fd = -1};
+    tcp_greeting greeting;
+    EXPECT(tcp_stream_begin(&stream, &secret, fd, false));
+    tcp_greet_begin(&greeting, &secret, &stream, &m.hello, -1);
+    greeting.busy = "it prepares";
+    for (double until_s = tess_os_now_s() + 5; tcp_greet(&greeting) == 0 && tess_os_now_s() < until_s;)
+        usleep(1000);
+    tcp_stream_end(&stream);
+}
+
+static void *ask_for_patience(void *self)
+{
+    busy_rank *busy = self;
+    while (!atomic_load(&busy->ends)) {
+        int fd = tess_os_accept(busy->listen_fd);
+        if (fd < 0) {
+            usleep(1000);
+            continue;
+        }
+        atomic_fetch_add(&busy->n_calls, 1);
+        if (busy->knows)
+            answer_busy(fd);
+        else
+            answer_falsely(fd);
+    }
+    return NULL;
+}
+
+/* Seconds that a caller waits whose timeout is 1 s. Rank 0 may ask for busy_s more. */
+static double wait_for_busy_rank(bool knows, double busy_s)
+{
+    static tess_agent_address all[WORLD];
+    busy_rank busy = {.knows = knows};
+    tess_agent_address mine = {.port = 1};
+    pthread_t thread;
+    uint16_t port;
+    EXPECT_INT(setenv("TESSERA_SECRET", "a-secret-of-this-test", 1), 0);
+    EXPECT_OK(tcp_secret_open(&secret));
+    EXPECT_OK(tess_os_listen("127.0.0.1", 0, 0, &busy.listen_fd, &port));
+    tcp_meeting m = meeting_of(1, port, all);
+    m.master = "127.0.0.1";
+    m.timeout_s = 1;
+    m.busy_s = busy_s;
+    EXPECT_INT(pthread_create(&thread, NULL, ask_for_patience, &busy), 0);
+    const double begin_s = tess_os_now_s();
+    EXPECT_INT(tcp_meet(&m, &mine), TESS_E_TIMEOUT);
+    const double waited_s = tess_os_now_s() - begin_s;
+    EXPECT(strstr(tess_error_message(), knows ? "within 2 s" : "within 1 s") != NULL);
+    tess_error_clear();
+    atomic_store(&busy.ends, true);
+    EXPECT_INT(pthread_join(thread, NULL), 0);
+    EXPECT(atomic_load(&busy.n_calls) > 1);
+    tess_os_close(&busy.listen_fd);
+    return waited_s;
+}
+
+static void patience_is_for_one_that_knows_the_secret(void)
+{
+    EXPECT(wait_for_busy_rank(false, 100) < 5);
+}
+
+static void patience_has_an_end(void)
+{
+    const double waited_s = wait_for_busy_rank(true, 1);
+    EXPECT(waited_s > 1.9 && waited_s < 6);
+}
+
+static void launchers_with_other_flags_are_refused_for_good(void)
+{
+    tcp_hello first = meeting_of(0, 1, NULL).hello, other;
+    tcp_refusal refusal;
+    first.purpose = TCP_TO_HOSTS;
+    other = first;
+    EXPECT(tcp_hello_compare(&other, &first, &refusal) == NULL);
+    other.n_nodes++;
+    EXPECT(tcp_hello_compare(&other, &first, &refusal) != NULL);
+    EXPECT_INT(refusal, TCP_REFUSED_FOR_GOOD);
+    other = first;
+    other.release[0]++;
+    EXPECT(tcp_hello_compare(&other, &first, &refusal) != NULL);
+    EXPECT_INT(refusal, TCP_REFUSED_FOR_GOOD);
+    other = first;
+    other.purpose = TCP_TO_MEET;
+    EXPECT(tcp_hello_compare(&other, &first, &refusal) != NULL);
+    EXPECT_INT(refusal, TCP_REFUSED_FOR_GOOD);
+    EXPECT(tcp_hello_compare(&first, &other, &refusal) != NULL);
+    EXPECT_INT(refusal, TCP_REFUSED_FOR_GOOD);
+    other.purpose = TCP_TO_SEND; /* its rank may listen elsewhere */
+    EXPECT(tcp_hello_compare(&other, &first, &refusal) != NULL);
+    EXPECT_INT(refusal, TCP_REFUSED_HERE);
+}
+
+static const test_case cases[] = {CASE(patience_is_for_one_that_knows_the_secret), CASE(patience_has_an_end),
+                                  CASE(launchers_with_other_flags_are_refused_for_good),
+                                  CASE(a_slow_caller_delays_no_other)};
 TEST_MAIN(cases)

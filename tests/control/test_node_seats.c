@@ -73,7 +73,37 @@ static void without_a_spare_that_waits_nobody_is_replaced(void)
     EXPECT(!node_seats_full(&s));
 }
 
+static void a_host_whose_ranks_ended_well_is_not_lost(void)
+{
+    static node_seats s;
+    int before = -1;
+    node_seats_begin(&s, 3, 1);
+    for (int h = 1; h < 4; h++)
+        comes(&s, h);
+    node_seats_start(&s);
+    EXPECT(node_seats_alive(&s, 1) && !node_seats_done(&s));
+    s.hosts[1].done = true;
+    goes(&s, 1);
+    goes(&s, 2);
+    EXPECT(node_seats_alive(&s, 1) && !node_seats_alive(&s, 2));
+    EXPECT(!node_seats_done(&s));
+    s.hosts[2].done = true;
+    EXPECT(node_seats_done(&s));
+    s.hosts[2].here = true;
+    node_seats_reopen(&s); /* host 2 waits for orders, and host 1 has left */
+    EXPECT(s.hosts[2].ready && !s.hosts[2].done && !s.hosts[1].ready && !s.hosts[1].done);
+    EXPECT_INT(node_seats_replace(&s, false, &before), 1);
+    EXPECT_INT(before, 1);
+    EXPECT(node_seats_full(&s));
+    node_seats_start(&s);
+    s.hosts[2].done = true;
+    s.hosts[2].code = 2; /* it does not start again */
+    node_seats_reopen(&s);
+    EXPECT(s.hosts[2].done && !s.hosts[2].ready);
+}
+
 static const test_case cases[] = {
+    CASE(a_host_whose_ranks_ended_well_is_not_lost),
     CASE(a_lost_host_is_replaced_at_once),
     CASE(a_slow_host_keeps_its_place_until_it_is_late),
     CASE(without_a_spare_that_waits_nobody_is_replaced),

@@ -7,6 +7,7 @@ make_model model.json
 make_config run.yaml
 sed -i 's/steps: 30/steps: 12/; s/interval: 15/interval: 2/' run.yaml
 train=(train run.yaml job.dump_folder=out model.save_dtype=float32 validation.enable=false)
+training=("${train[@]}")
 export TESSERA_IFNAME=lo TESSERA_SECRET_FILE=$work/secret
 head -c 24 /dev/urandom | od -An -tx1 | tr -d ' \n' >secret
 next_port() { port=$((20000 + RANDOM % 12000)); }
@@ -51,6 +52,14 @@ descendants() { # PID: it and all processes below it
     echo "$1"
     for pid in $(pgrep -P "$1"); do descendants "$pid"; done
 }
+# quits NAME K CODE: host K ends with this code, and soon.
+quits() {
+    local code=0 begun=$SECONDS
+    timeout 40 tail --pid="${pids[$2]}" -f /dev/null
+    [ $((SECONDS - begun)) -lt 35 ] || kill -KILL "${pids[$2]}"
+    wait "${pids[$2]}" || code=$?
+    [ $code = "$3" ] && pass "$1" || fail "$1: host $2 ends with $code: $(tail -n 4 log.$2)"
+}
 lose() { kill -KILL "${pids[$1]}"; wait "${pids[$1]}" 2>/dev/null; } # its ranks die with it
 
 # ---- A rank dies, and its host does not: the spare is not needed, and ends with the job
@@ -93,9 +102,14 @@ host 0
 (TESSERA_SECRET_FILE='' TESSERA_SECRET=not-the-secret-of-the-job host 1; wait "${pids[1]}") && fail "a stranger may wait"
 said "a host that does not know the secret is refused" log.1 "refuses this host: it does not know the job's secret"
 said "and node 0 says so" log.0 "a caller from 127.0.0.1 was refused: it does not know the job's secret"
-(spares=3 host 2) # another number of spares
-await "${pids[0]}" has_text log.0 "nnodes or --spares are not those of node 0" &&
-    pass "another number of spares is refused" || fail "another number of spares is refused: $(tail -n 3 log.0)"
+spares=3 host 2
+quits "another number of spares is refused for good" 2 2
+said "the host says why" log.2 "refuses this host: --nnodes or --spares are not those of node 0"
+said "and node 0 does, too" log.0 "a caller from 127.0.0.1 was refused: --nnodes or --spares are not those of node 0"
+for k in 1 2 3 4 5 6 7 8; do (TESSERA_SECRET_FILE='' TESSERA_SECRET=not-the-secret-of-the-job host 1; wait "${pids[1]}"); done
+[ "$(grep -c "was refused" log.0)" = 8 ] && pass "node 0 reports the first eight refusals" ||
+    fail "node 0 reports the first eight refusals: $(cat log.0)"
+said "it says that it stops there" log.0 "further ones are not reported"
 kill -TERM "${pids[0]}"
 wait "${pids[0]}"
 [ $? = 130 ] && pass "node 0 heeds a request to stop while it waits" || fail "node 0 heeds a request to stop while it waits"
@@ -113,6 +127,94 @@ wait $job
 code=$? ms=$((($(date +%s%N) - begun) / 1000000))
 [ $code = 130 ] && [ $ms -lt 2500 ] && pass "a request to stop ends the pause ($ms ms)" ||
     fail "a request to stop ends the pause: code $code after $ms ms: $(tail -n 2 log.0)"
+
+# ---- Flags without effect
+launch=("$tessera" launch)
+expect "--spares needs --rdzv" 2 "--spares has no effect without --rdzv" "${launch[@]}" --hosts localhost:1 --spares 2 --dry-run -- run -- true
+expect "--restarts needs --rdzv" 2 "--restarts has no effect without --rdzv" "${launch[@]}" --hosts localhost:1 --restarts 2 --dry-run -- run -- true
+expect "--wait needs --spares" 2 "--wait has no effect without --spares" "${launch[@]}" --rdzv localhost:1 --nnodes 2 --node-rank 0 --wait 2 -- run -- true
+expect "--dry-run needs --hosts" 2 "--dry-run has no effect without --hosts" "${launch[@]}" --rdzv localhost:1 --nnodes 2 --node-rank 0 --dry-run -- run -- true
+
+# ---- Programs that do not talk to each other, so that only the launchers know of each other. Ranks 0 and 1 are on node 0.
+program() { printf '%s\n' "$@" >program.sh; train=(run -- sh program.sh); }
+slow=() spares=1 restarts=1 after=2
+program '[ "$RANK" != 0 ] || sleep 4'
+begin 3
+quits "a host that has finished is not lost" 0 0
+quits "it ends with the job" 1 0
+quits "and so does the spare" 2 0
+grep -q "lost" log.0 && fail "no host is lost: $(cat log.0)" || pass "no host is lost"
+
+program '[ "$RANK" = 2 ] && sleep 3; exit 0'
+begin 3
+quits "node 0 waits for ranks that still run" 0 0
+quits "they end well" 1 0
+quits "the spare ends with them" 2 0
+after=60
+
+program '[ "$TESSERA_LIVES_BEFORE" = 1 ] && exit 0; [ "$RANK" = 2 ] && exit 3; exec sleep 100'
+begin 3
+quits "node 0 does not wait for ranks that have ended" 0 0
+quits "they start again" 1 0
+said "node 0 says why" log.0 "the ranks of node 1 on host h2 have ended with code 3: the ranks that wait for it are ended"
+quits "the spare ends, too" 2 0
+
+program '[ "$TESSERA_LIVES_BEFORE" = 1 ] && exit 0; echo "$RANK" >>started; exec sleep 100'
+rm -f started
+begin 2
+await "${pids[0]}" has_lines started 3 || fail "the ranks start"
+lose 1
+host 1
+quits "node 0 does not wait for ranks of a launcher that started anew" 0 0
+quits "it takes part" 1 0
+said "node 0 says that it did" log.0 "the launcher of node 1 on host h2 has started anew: the ranks that wait for it are ended"
+
+restarts=0
+program '[ "$RANK" = 2 ] && exec sleep 100; sleep 1; exit 2'
+begin 3
+quits "node 0 has bad input" 0 2
+quits "the end of the job ends the ranks of other hosts" 1 2
+quits "a spare has the same code" 2 2
+program '[ "$RANK" = 2 ] && exit 2; exec sleep 100'
+begin 3
+quits "another host has bad input" 0 2
+quits "it ends with that code" 1 2
+quits "the spare ends with it, too" 2 2
+
+restarts=1 after=2
+program '[ "$TESSERA_LIVES_BEFORE" = 1 ] && { sleep 1; exit 0; }; [ "$RANK" = 2 ] && exec sleep 100; exit 1'
+begin 3
+quits "a slow host has lost its place" 0 0
+quits "it ends with the job's code" 1 0
+quits "so does the spare that has its place" 2 0
+said "a slow host is not called lost" log.0 "node 1 on host h2 was not ready within 2 s: the spare host h3 (node 2) takes its place"
+
+program 'echo "$RANK ${TESSERA_LIVES_BEFORE-none}" >>lives' '[ -e again ] && exit 0; [ "$TESSERA_LIVES_BEFORE" = 1 ] || exit 1' \
+    'until [ -e again ]; do sleep 0.1; done; exit 1'
+rm -f lives again
+begin 2
+await "${pids[0]}" has_text lives "2 1" || fail "the ranks start again: $(tail -n 3 log.0)"
+lose 0
+: >lives
+: >again
+host 0
+quits "node 0's launcher starts anew" 0 0
+quits "the other host goes on with it" 1 0
+[ "$(sort lives)" = $'0 none\n1 none\n2 none' ] && pass "no variable of an earlier life is left" ||
+    fail "no variable of an earlier life is left: $(cat lives)"
+
+program 'exec sleep 6'
+begin 2
+sleep 2
+mine=${pids[1]}
+host 1
+quits "a second host with the same number is refused" 1 2
+said "it says why" log.1 "has --node-rank 1, and so has host h2 (process $mine): each host needs its own"
+pids[1]=$mine
+quits "the job goes on" 0 0
+quits "with the first host of that number" 1 0
+[ "$(grep -c "each host needs its own" log.0)" = 1 ] && pass "node 0 says so once" || fail "node 0 says so once: $(cat log.0)"
+train=("${training[@]}")
 
 # ---- A silent host: its link is cut, where hosts can be network namespaces; else all its processes stand still
 spares=1 after=2

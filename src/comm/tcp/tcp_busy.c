@@ -44,7 +44,7 @@ _Noreturn static void serve(const tcp_meeting *m, int listen_fd, const char *why
             if (c->stream.fd < 0)
                 accept_caller(m, listen_fd, why, c);
             else if (tcp_greet(&c->greeting) != 0 || tess_os_now_s() > c->until_s)
-                tcp_stream_end(&c->stream); /* it has been told */
+                tcp_stream_end(&c->stream); /* the caller has its answer, or took too long */
             ready[1 + i] = (struct pollfd){.fd = c->stream.fd, .events = POLLIN};
         }
         poll(ready, CALLERS + 1, 500);

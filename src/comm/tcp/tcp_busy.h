@@ -1,5 +1,5 @@
-/* Answers ranks that call while the host of rank 0 still prepares. They then wait on, and their deadline begins anew.
- */
+/* Answers ranks that call while the host of rank 0 still prepares. They then wait on, and their deadline begins anew,
+ * up to TCP_BUSY_S in total (tcp_impl.h). */
 #ifndef TESS_COMM_TCP_TCP_BUSY_H
 #define TESS_COMM_TCP_TCP_BUSY_H
 

@@ -10,7 +10,7 @@
 enum { HELLO, NONCE, PROOF, ANSWER, OVER };
 
 /* Names of the sides in proofs. */
-static const char caller[] = "caller", called[] = "called";
+static const char caller[] = "caller", called[] = "called", called_later[] = "called, later";
 
 static void draw(uint8_t nonce[TCP_NONCE_BYTES])
 {
@@ -54,14 +54,21 @@ static void refuse(tcp_greeting *g, tcp_refusal refusal, const char *reason)
 /* The caller has said everything. */
 static void answer(tcp_greeting *g)
 {
-    const char *wrong = tcp_hello_compare(&g->hello, g->self);
-    if (!proves(g, caller, g->proof))
+    tcp_refusal refusal;
+    const char *wrong = tcp_hello_compare(&g->hello, g->self, &refusal);
+    if (!proves(g, caller, g->proof)) {
         refuse(g, TCP_REFUSED_FOR_GOOD, "it does not know the job's secret");
-    else if (wrong != NULL)
-        refuse(g, TCP_REFUSED_HERE, wrong);
+        return;
+    }
+    if (wrong != NULL)
+        refuse(g, refusal, wrong);
     else if (g->busy != NULL)
         refuse(g, TCP_REFUSED_LATER, g->busy);
-    else if (!tcp_secret_prove(g->secret, called, &g->hello, g->nonce, g->reply.value))
+    else if (g->judge != NULL)
+        g->reply.refused = g->judge(g->judge_self, &g->hello, g->reply.text, sizeof(g->reply.text));
+    const char *side = g->reply.refused == TCP_REFUSED_LATER ? called_later : called;
+    if ((g->reply.refused == TCP_NOT_REFUSED || g->reply.refused == TCP_REFUSED_LATER) &&
+        !tcp_secret_prove(g->secret, side, &g->hello, g->nonce, g->reply.value))
         refuse(g, TCP_REFUSED_FOR_GOOD, "libcrypto computes no proof here");
 }
 
@@ -87,7 +94,8 @@ static int called_did(tcp_greeting *g)
     return 0;
 }
 
-/* Whatever listens at the address may have said this, so nothing but plain text is believed. */
+/* Anything that listens at the address may have said this, so only plain text is believed. A wish to be called later
+ * makes the caller wait on, so it needs a proof. */
 static int heard_refusal(tcp_greeting *g)
 {
     char *text = g->reply.text;
@@ -96,6 +104,10 @@ static int heard_refusal(tcp_greeting *g)
         return fail(g, "it does not speak Tessera's language");
     for (; *text != '\0'; text++)
         *text = *text >= ' ' && *text <= '~' ? *text : '?';
+    if (g->reply.refused == TCP_REFUSED_LATER && (g->step != ANSWER || !proves(g, called_later, g->reply.value))) {
+        g->reply.refused = TCP_REFUSED_HERE;
+        return fail(g, "it does not know the job's secret");
+    }
     g->refused = g->reply.refused == TCP_REFUSED_FOR_GOOD;
     return fail(g, g->reply.text);
 }

@@ -19,11 +19,17 @@ const char *tcp_hello_check(tcp_hello *hello)
     return NULL;
 }
 
-const char *tcp_hello_compare(const tcp_hello *hello, const tcp_hello *called)
+const char *tcp_hello_compare(const tcp_hello *hello, const tcp_hello *called, tcp_refusal *refusal)
 {
     static const char *const here[] = {[TCP_TO_MEET] = "here ranks meet",
                                        [TCP_TO_SEND] = "ranks do not meet here",
                                        [TCP_TO_HOSTS] = "here hosts meet: give --spares on all hosts, or on none"};
+    const bool at_master = hello->purpose != TCP_TO_SEND && called->purpose != TCP_TO_SEND;
+    const bool hosts = hello->purpose == TCP_TO_HOSTS || called->purpose == TCP_TO_HOSTS;
+    /* the job has one such address, and the flags of the launchers do not change */
+    *refusal = at_master && hosts ? TCP_REFUSED_FOR_GOOD : TCP_REFUSED_HERE;
+    if (hello->purpose == TCP_TO_HOSTS && called->purpose == TCP_TO_MEET)
+        return "here ranks meet: give --spares on all hosts, or on none";
     if (hello->purpose != called->purpose)
         return here[called->purpose];
     if (hello->to != called->rank)

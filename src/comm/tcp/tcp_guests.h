@@ -11,6 +11,10 @@ enum { TCP_VERSION = 1, TCP_NONCE_BYTES = 32, TCP_JOB_BYTES = 16, TCP_TEXT_BYTES
 /* TO_HOSTS: launchers of hosts talk to that of host 0; `rank` and `world` count hosts then (tcp_hosts.h). */
 typedef enum tcp_purpose { TCP_TO_MEET = 1, TCP_TO_SEND, TCP_TO_HOSTS } tcp_purpose;
 
+/* FOR_GOOD: the caller need not call again. HERE: its rank may listen at another address. LATER: it is to call again
+ * until its patience ends; the called side proves that it knows the secret. */
+typedef enum tcp_refusal { TCP_NOT_REFUSED, TCP_REFUSED_FOR_GOOD, TCP_REFUSED_HERE, TCP_REFUSED_LATER } tcp_refusal;
+
 /* The first words of the caller of a connection. Hosts exchange these bytes. */
 typedef struct tcp_hello {
     char magic[8];
@@ -21,7 +25,8 @@ typedef struct tcp_hello {
     int32_t pid;
     char release[24];
     char host[64];
-    uint8_t job[TCP_JOB_BYTES]; /* TO_SEND: the number from the meeting; TO_MEET: that of this start, or zeros */
+    /* TO_SEND: the number from the meeting; TO_MEET: that of this start, or zeros; TO_HOSTS: that of this launcher */
+    uint8_t job[TCP_JOB_BYTES];
     uint8_t nonce[TCP_NONCE_BYTES];
 } tcp_hello;
 
@@ -29,8 +34,9 @@ _Static_assert(sizeof(tcp_hello) == 180, "hosts exchange these bytes");
 
 /* Checks a hello of unknown origin, and ends its texts. Returns NULL, or why it is refused. */
 const char *tcp_hello_check(tcp_hello *hello);
-/* Returns NULL, or why a caller who knows the secret does not want this process, `called`. */
-const char *tcp_hello_compare(const tcp_hello *hello, const tcp_hello *called);
+/* Compares the hello of a caller who knows the secret with that of this process, `called`. Returns NULL, or why the
+ * caller is refused. *refusal: FOR_GOOD if another call cannot succeed, otherwise HERE. */
+const char *tcp_hello_compare(const tcp_hello *hello, const tcp_hello *called, tcp_refusal *refusal);
 
 typedef struct tcp_guests {
     tcp_hello first; /* rank 0's */

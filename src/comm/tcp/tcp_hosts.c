@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "base/os/os.h"
 #include "base/os/sockets.h"
@@ -22,14 +23,16 @@ typedef struct line {
     double until_s; /* end of the time for the greeting */
     tess_host_word word;
     size_t at; /* bytes of the word that have come */
-    int number;
-    char name[TESS_HOST_NAME_BYTES];
+    tess_host_caller caller;
 } line;
 
 struct tess_host_lines {
     tcp_secret secret;
     tcp_meeting self; /* its secret, hello, master and port */
-    int listen_fd, n_lines, next;
+    tess_host_answer (*judge)(void *judge_self, const tess_host_caller *caller, char *why, size_t size);
+    void *judge_self;
+    int listen_fd, n_lines, next, n_refused;
+    char reason[TCP_TEXT_BYTES + 64]; /* reason of the newest refusal */
     line lines[];
 };
 
@@ -56,6 +59,9 @@ tess_status tess_host_lines_open(const tess_host_self *self, tess_host_lines **l
     made->self.hello.world = self->n_hosts;
     made->self.hello.node = self->number;
     made->self.hello.n_nodes = self->n_nodes;
+    made->judge = self->judge;
+    made->judge_self = self->judge_self;
+    (void)!getrandom(made->self.hello.job, sizeof(made->self.hello.job), 0); /* never fails for up to 256 bytes */
     tess_status status = tcp_secret_open(&made->secret);
     if (status == TESS_OK && self->number == 0)
         status = tcp_listen_at_master(&made->self, &made->listen_fd);
@@ -105,6 +111,25 @@ tess_status tess_host_lines_call(tess_host_lines *lines, bool *reached, char *wh
     return TESS_OK;
 }
 
+/* The check of the hello has ended its texts. */
+static tess_host_caller caller_of(const tcp_hello *hello)
+{
+    tess_host_caller caller = {.number = hello->rank, .pid = hello->pid};
+    memcpy(caller.name, hello->host, sizeof(caller.name));
+    memcpy(&caller.id, hello->job, sizeof(caller.id));
+    return caller;
+}
+
+static tcp_refusal judge(void *self, const tcp_hello *hello, char *why, size_t size)
+{
+    static const tcp_refusal refusals[] = {[TESS_HOST_WELCOME] = TCP_NOT_REFUSED,
+                                           [TESS_HOST_NOT_NOW] = TCP_REFUSED_LATER,
+                                           [TESS_HOST_NEVER] = TCP_REFUSED_FOR_GOOD};
+    const tess_host_lines *lines = self;
+    const tess_host_caller caller = caller_of(hello);
+    return lines->judge == NULL ? TCP_NOT_REFUSED : refusals[lines->judge(lines->judge_self, &caller, why, size)];
+}
+
 static void accept_callers(tess_host_lines *lines)
 {
     for (int i = 0; i < lines->n_lines && lines->listen_fd >= 0; i++) {
@@ -115,10 +140,13 @@ static void accept_callers(tess_host_lines *lines)
         if (fd < 0)
             return;
         *l = (line){.until_s = tess_os_now_s() + stranger_s};
-        if (tcp_stream_begin(&l->stream, &lines->secret, fd, false))
-            tcp_greet_begin(&l->greeting, &lines->secret, &l->stream, &lines->self.hello, -1);
-        else
+        if (!tcp_stream_begin(&l->stream, &lines->secret, fd, false)) {
             drop(l);
+            continue;
+        }
+        tcp_greet_begin(&l->greeting, &lines->secret, &l->stream, &lines->self.hello, -1);
+        l->greeting.judge = judge;
+        l->greeting.judge_self = lines;
     }
 }
 
@@ -129,13 +157,18 @@ static tess_host_event greet(tess_host_lines *lines, line *l)
     int greeted = tcp_greet(&l->greeting);
     if (greeted > 0) {
         l->greeted = true;
-        l->number = l->greeting.hello.rank;
-        memcpy(l->name, l->greeting.hello.host, sizeof(l->name)); /* the check of the hello has ended the text */
+        l->caller = caller_of(&l->greeting.hello);
         event.kind = TESS_HOST_CAME;
+        event.caller = &l->caller;
     } else if (greeted < 0 || tess_os_now_s() >= l->until_s) {
-        if (greeted < 0 && l->greeting.reply.refused) /* others have only tried whether the port is open */
+        /* others have only tried whether the port is open, or call again */
+        if (greeted < 0 && l->greeting.reply.refused == TCP_REFUSED_FOR_GOOD && lines->n_refused < TCP_MOST_REFUSALS) {
             event.kind = TESS_HOST_REFUSED;
-        tess_os_peer_address(l->stream.fd, l->name);
+            event.why = lines->reason;
+            snprintf(lines->reason, sizeof(lines->reason), "%s%s", l->greeting.reason,
+                     ++lines->n_refused == TCP_MOST_REFUSALS ? "; further ones are not reported" : "");
+        }
+        tess_os_peer_address(l->stream.fd, l->caller.name);
         drop(l);
     }
     return event;
@@ -170,9 +203,8 @@ tess_host_event tess_host_lines_next(tess_host_lines *lines)
             event = serve(lines, l);
         if (event.kind == TESS_HOST_NOTHING)
             continue;
-        event.number = l->number;
-        event.name = l->name;
-        event.why = l->greeting.reason;
+        event.number = l->caller.number;
+        event.name = l->caller.name;
         return event;
     }
     return (tess_host_event){.kind = TESS_HOST_NOTHING};

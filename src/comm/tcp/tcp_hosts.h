@@ -16,11 +16,29 @@ typedef struct tess_host_word {
     uint64_t start;
 } tess_host_word;
 
+/* A host that calls. */
+typedef struct tess_host_caller {
+    int number;                      /* number of the host */
+    int pid;                         /* process of its launcher */
+    char name[TESS_HOST_NAME_BYTES]; /* name of the host */
+    uint64_t id;                     /* number that its launcher has drawn: that of another launcher differs */
+} tess_host_caller;
+
+typedef enum tess_host_answer {
+    TESS_HOST_WELCOME,
+    TESS_HOST_NOT_NOW, /* it may call again */
+    TESS_HOST_NEVER
+} tess_host_answer;
+
 typedef struct tess_host_self {
     const char *master; /* address of host 0 */
     int port;
     int number;           /* number of this host */
     int n_hosts, n_nodes; /* all hosts, and those of which the job consists; they are the same on all hosts */
+    /* Host 0 asks this about a caller that knows the secret. The caller receives the reason from why (size), unless it
+     * is welcome. NULL: all are welcome. */
+    tess_host_answer (*judge)(void *judge_self, const tess_host_caller *caller, char *why, size_t size);
+    void *judge_self;
 } tess_host_self;
 
 typedef enum tess_host_event_kind {
@@ -28,15 +46,16 @@ typedef enum tess_host_event_kind {
     TESS_HOST_CAME,   /* a line is there */
     TESS_HOST_SAID,   /* `word` has come */
     TESS_HOST_WENT,   /* the other end has closed the line */
-    TESS_HOST_REFUSED /* a caller was refused: `why` */
+    TESS_HOST_REFUSED /* a caller was refused for good: `why`; comes for the first few of them */
 } tess_host_event_kind;
 
 typedef struct tess_host_event {
     tess_host_event_kind kind;
     int line;
     int number;       /* number of the host at the other end */
-    const char *name; /* its name, valid until the next event */
-    const char *why;
+    const char *name; /* its name, or the address of a caller that was refused, valid until the next event */
+    const tess_host_caller *caller; /* CAME */
+    const char *why;                /* REFUSED */
     tess_host_word word;
 } tess_host_event;
 

@@ -26,6 +26,9 @@
 #include "job/environment.h"
 #include "job/warden_call.h"
 
+/* Number of refused callers that are reported. */
+enum { TCP_MOST_REFUSALS = 8 };
+
 enum { TCP_EAGER_BYTES = 64 << 10, TCP_CHUNK_BYTES = 512 << 10, TCP_IN_BYTES = 64 << 10 };
 
 typedef struct tcp_tls tcp_tls;
@@ -93,11 +96,7 @@ bool tcp_stream_move(tcp_stream *s, void *data, size_t bytes, bool sends, double
 int tcp_left_ms(double until_s, int most);
 
 /* ---- tcp_greet.c ---- */
-/* FOR_GOOD: the caller need not call again. HERE: its rank may listen at another address. LATER: it is to call again,
- * for as long as it takes. */
-typedef enum tcp_refusal { TCP_NOT_REFUSED, TCP_REFUSED_FOR_GOOD, TCP_REFUSED_HERE, TCP_REFUSED_LATER } tcp_refusal;
-
-/* The words of the called side: first its nonce, then its proof. */
+/* The words of the called side: first its nonce, then its proof. A refusal LATER has a proof of its own kind. */
 typedef struct tcp_reply {
     int32_t refused; /* a tcp_refusal; `text` says why, and the connection ends */
     char text[TCP_TEXT_BYTES];
@@ -110,6 +109,10 @@ typedef struct tcp_greeting {
     const tcp_hello *self; /* this process: borrowed */
     tcp_stream *stream;    /* borrowed */
     const char *busy;      /* the called side refuses with these words, until later; NULL: it does not */
+    /* The called side asks this about a caller that has proved that it knows the secret. Returns the refusal and writes
+     * the reason to why (size). NULL: all are wanted. */
+    tcp_refusal (*judge)(void *self, const tcp_hello *hello, char *why, size_t size);
+    void *judge_self;
     bool calls, refused;
     int step;
     size_t at;
@@ -125,12 +128,16 @@ void tcp_greet_begin(tcp_greeting *g, const tcp_secret *secret, tcp_stream *stre
 int tcp_greet(tcp_greeting *g);
 
 /* ---- tcp_meet.c ---- */
+/* Longest time for which rank 0 may prepare: it bounds the wait for one that prepares forever. */
+#define TCP_BUSY_S (6 * 3600.0)
+
 typedef struct tcp_meeting {
     const tcp_secret *secret;
     tcp_hello hello; /* this process */
     const char *master;
     int port;
     double timeout_s;
+    double busy_s; /* longest time for which rank 0 may prepare, in addition to timeout_s */
     void (*say)(void *self, const char *line);
     void *self;
     uint8_t job[TCP_JOB_BYTES];    /* receives the job's number */

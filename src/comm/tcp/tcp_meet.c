@@ -15,7 +15,7 @@
 #include "base/text/text.h"
 #include "comm/tcp/tcp_impl.h"
 
-enum { STRANGERS = 64, MOST_REFUSALS = 8, ADDRESSES = 8 };
+enum { STRANGERS = 64, ADDRESSES = 8 };
 
 /* Pauses between calls and between reports, and the time in which a caller must say who it is. */
 static const double pause_s = 0.1, report_s = 5, stranger_s = 10, connect_s = 3;
@@ -115,9 +115,9 @@ static void report_refusal(host *h, const caller *c)
 {
     char address[OS_ADDRESS_BYTES];
     tess_os_peer_address(c->stream.fd, address);
-    if (h->n_refused++ < MOST_REFUSALS)
+    if (h->n_refused++ < TCP_MOST_REFUSALS)
         say(h->m, "a caller from %s was refused: %s%s", address, c->greeting.reason,
-            h->n_refused == MOST_REFUSALS ? "; further ones are not reported" : "");
+            h->n_refused == TCP_MOST_REFUSALS ? "; further ones are not reported" : "");
 }
 
 /* Serves a caller without waiting. Fails if a rank does not fit, or has ended. */
@@ -341,6 +341,7 @@ static tess_status call_first(tcp_meeting *m, const tess_agent_address *mine, bo
 {
     char addresses[ADDRESSES][OS_ADDRESS_BYTES];
     double begin_s = tess_os_now_s(), until_s = begin_s + m->timeout_s, next_s = begin_s + report_s;
+    const double last_s = until_s + m->busy_s;
     char why[TCP_TEXT_BYTES];
     bool busy = false;
     for (int i = 0, n = 0;; i++) {
@@ -353,11 +354,12 @@ static tess_status call_first(tcp_meeting *m, const tess_agent_address *mine, bo
             if (why[0] == '\0')
                 return TESS_OK;
             until_s = busy ? tess_os_now_s() + m->timeout_s : until_s;
+            until_s = until_s < last_s ? until_s : last_s;
         }
         double now_s = tess_os_now_s();
         TESS_CHECK(now_s < until_s, TESS_E_TIMEOUT,
                    "rank %d on host %s did not reach rank 0 at %s:%d within %.0f s: %s (did rank 0 start?)",
-                   m->hello.rank, m->hello.host, m->master, m->port, m->timeout_s, why);
+                   m->hello.rank, m->hello.host, m->master, m->port, until_s - begin_s, why);
         if (reports && now_s >= next_s) {
             say(m, "rank %d on host %s has tried for %.0f s to reach rank 0 at %s:%d: %s", m->hello.rank, m->hello.host,
                 now_s - begin_s, m->master, m->port, why);

@@ -112,6 +112,7 @@ static tess_status make_state(const wire_process *process, const tess_environmen
                                 .master = e->master,
                                 .port = e->master_port,
                                 .timeout_s = process->timeout_s,
+                                .busy_s = TCP_BUSY_S,
                                 .say = process->say,
                                 .self = process->self,
                                 .addresses = tcp.addresses};

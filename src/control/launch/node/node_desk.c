@@ -1,11 +1,13 @@
 #include "control/launch/node/node_desk.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "base/core/variables.h"
 #include "base/os/os.h"
@@ -19,8 +21,12 @@ static const double end_s = 3;    /* seconds for which hosts that call are told 
 /* The connection of a host. */
 typedef struct desk_line {
     int line;       /* -1: none */
+    uint64_t id;    /* number of the launcher at its other end */
+    int pid;        /* process of that launcher */
     double heard_s; /* time of its last word */
     double gone_s;  /* time at which it was lost */
+    /* Another launcher calls with the same number: time of its first and of its last call. */
+    double rival_s, rival_last_s;
 } desk_line;
 
 struct node_desk {
@@ -34,19 +40,42 @@ struct node_desk {
     bool runs; /* ranks run */
 };
 
+/* A launcher calls with the number of one that is connected. If that one has not been heard for a while, its line is
+ * dead, as after a crash of the machine, and the caller replaces it. If both live, the caller is refused. */
+static tess_host_answer judge(void *self, const tess_host_caller *caller, char *why, size_t size)
+{
+    node_desk *d = self;
+    const node_host *host = &d->seats.hosts[caller->number];
+    desk_line *had = &d->hosts[caller->number];
+    const double now_s = tess_os_now_s();
+    const bool is_free = caller->number > 0 && (had->line < 0 || had->id == caller->id);
+    if (is_free || (caller->number > 0 && now_s - had->heard_s > NODE_SILENT_S))
+        return TESS_HOST_WELCOME;
+    if (now_s - had->rival_last_s > NODE_SILENT_S)
+        had->rival_s = now_s;
+    had->rival_last_s = now_s;
+    snprintf(why, size,
+             "host %s (process %d) has --node-rank %d, and so has host %s (process %d): each host needs its own",
+             caller->name, caller->pid, caller->number, host->name, had->pid);
+    return caller->number == 0 || had->heard_s > had->rival_s + NODE_SILENT_S ? TESS_HOST_NEVER : TESS_HOST_NOT_NOW;
+}
+
 tess_status node_desk_open(const tess_launch_node *node, node_desk **desk)
 {
-    const tess_host_self self = {.master = node->master,
-                                 .port = node->port,
-                                 .n_hosts = node->n_nodes + node->n_spares,
-                                 .n_nodes = node->n_nodes};
     node_desk *made = calloc(1, sizeof(*made));
     *desk = NULL;
     TESS_CHECK(made != NULL, TESS_E_NOMEM, "no memory for the list of hosts");
+    const tess_host_self self = {.master = node->master,
+                                 .port = node->port,
+                                 .n_hosts = node->n_nodes + node->n_spares,
+                                 .n_nodes = node->n_nodes,
+                                 .judge = judge,
+                                 .judge_self = made};
     made->node = node;
+    made->hosts[0].pid = (int)getpid();
     node_seats_begin(&made->seats, node->n_nodes, node->n_spares);
     for (int h = 0; h < NODE_HOSTS; h++)
-        made->hosts[h].line = -1;
+        made->hosts[h] = (desk_line){.line = -1, .pid = made->hosts[h].pid, .rival_last_s = -INFINITY};
     tess_status status = tess_host_lines_open(&self, &made->lines);
     if (status != TESS_OK) {
         free(made);
@@ -68,41 +97,39 @@ static void lose(node_desk *d, int number, const char *why)
         tess_report_line(&d->node->reporter, "node %d on host %s is not a spare any more: %s", number, host->name, why);
 }
 
-/* A host calls again while its old line seems to be there: after a crash of the machine, the old one is dead. Another
- * host with the same number is turned away. */
-static bool takes_over(node_desk *d, const tess_host_event *event)
-{
-    const node_host *host = &d->seats.hosts[event->number];
-    int line = d->hosts[event->number].line;
-    if (event->number == 0 || (line >= 0 && strcmp(host->name, event->name) != 0)) {
-        tess_report_line(&d->node->reporter,
-                         "host %s is refused: it has --node-rank %d, and so has host %s: each host needs its own",
-                         event->name, event->number, host->name);
-        return false;
-    }
-    if (line >= 0)
-        tess_host_lines_hang_up(d->lines, line);
-    return true;
-}
-
 static void came(node_desk *d, const tess_host_event *event)
 {
     node_host *host = &d->seats.hosts[event->number];
-    if (!takes_over(d, event)) {
-        tess_host_lines_say(d->lines, event->line, &(tess_host_word){.kind = NODE_END, .code = 2});
-        tess_host_lines_hang_up(d->lines, event->line);
-        return;
-    }
+    if (d->hosts[event->number].line >= 0) /* `judge` has found that it is dead */
+        tess_host_lines_hang_up(d->lines, d->hosts[event->number].line);
     bool was_node = host->seat < 0 && event->number < d->seats.n_seats;
     host->here = host->known = true;
     host->ready = false;
+    host->done = host->done && host->seat >= 0;
     snprintf(host->name, sizeof(host->name), "%s", event->name);
-    d->hosts[event->number] = (desk_line){.line = event->line, .heard_s = tess_os_now_s()};
+    d->hosts[event->number] = (desk_line){.line = event->line,
+                                          .id = event->caller->id,
+                                          .pid = event->caller->pid,
+                                          .heard_s = tess_os_now_s(),
+                                          .rival_last_s = -INFINITY};
     if (was_node)
         tess_report_line(&d->node->reporter, "node %d on host %s is back, and waits as a spare: host %s has its place",
                          event->number, host->name, d->seats.hosts[d->seats.holder[event->number]].name);
     else if (host->seat < 0)
         tess_report_line(&d->node->reporter, "node %d on host %s waits as a spare", event->number, host->name);
+}
+
+/* A host whose ranks have ended well stays done if its launcher starts anew: its ranks are not needed. */
+static void said(node_desk *d, const tess_host_event *event)
+{
+    node_host *host = &d->seats.hosts[event->number];
+    const tess_host_word *word = &event->word;
+    d->hosts[event->number].heard_s = tess_os_now_s();
+    if ((word->kind != NODE_READY && word->kind != NODE_DONE) || host->done)
+        return;
+    host->code = word->code;
+    host->ready = word->kind == NODE_READY;
+    host->done = word->kind == NODE_DONE;
 }
 
 static void handle(node_desk *d, const tess_host_event *event)
@@ -112,8 +139,7 @@ static void handle(node_desk *d, const tess_host_event *event)
         came(d, event);
         break;
     case TESS_HOST_SAID:
-        d->hosts[event->number].heard_s = tess_os_now_s();
-        d->seats.hosts[event->number].ready |= event->word.kind == NODE_READY;
+        said(d, event);
         break;
     case TESS_HOST_WENT:
         if (d->hosts[event->number].line == event->line)
@@ -134,20 +160,39 @@ static void say_all(node_desk *d, const tess_host_word *word)
             tess_host_lines_say(d->lines, d->hosts[h].line, word);
 }
 
-/* Ends the ranks of this host if they wait for one that is lost: they would find out only at their own deadline. */
-static void end_waiting_ranks(node_desk *d, double now_s)
+/* A reason for which the ranks of this start cannot end well. Returns the code, or 0: there is none. */
+static int find_failure(const node_desk *d, char *why, size_t size)
 {
-    for (int s = 1; d->runs && d->ranks->n_running > 0 && s < d->seats.n_seats; s++) {
+    for (int s = 1; s < d->seats.n_seats; s++) {
         int number = d->seats.holder[s];
         const node_host *host = &d->seats.hosts[number];
-        if (host->here || now_s - d->hosts[number].gone_s < d->node->spare_after_s)
+        const bool ended = host->ready || (host->done && host->code != 0 && host->code != NODE_STOPPED_CODE);
+        if (host->ready && host->code == 0)
+            snprintf(why, size, "the launcher of node %d on host %s has started anew", s, host->name);
+        else if (ended)
+            snprintf(why, size, "the ranks of node %d on host %s have ended with code %d", s, host->name, host->code);
+        else if (!node_seats_alive(&d->seats, s) && tess_os_now_s() - d->hosts[number].gone_s >= d->node->spare_after_s)
+            snprintf(why, size, "node %d on host %s has been lost for %.0f s", s, host->name, d->node->spare_after_s);
+        else
             continue;
-        d->runs = false;
-        tess_report_line(&d->node->reporter,
-                         "node %d on host %s has been lost for %.0f s: the ranks that wait for it are ended", s,
-                         host->name, d->node->spare_after_s);
-        node_ranks_fail(d->ranks, 1);
+        return ended && host->code != 0 ? host->code : 1;
     }
+    return 0;
+}
+
+/* Ends the ranks of this host if they wait for others that have ended or are lost: they would find out only at their
+ * own deadline. They have a moment to end by themselves. */
+static void end_waiting_ranks(node_desk *d)
+{
+    char why[200];
+    if (!d->runs || d->ranks->n_running == 0 || d->ranks->failed_s != 0)
+        return;
+    int code = find_failure(d, why, sizeof(why));
+    if (code == 0)
+        return;
+    d->runs = false;
+    tess_report_line(&d->node->reporter, "%s: the ranks that wait for it are ended", why);
+    node_ranks_fail(d->ranks, code);
 }
 
 static void serve(void *self)
@@ -166,7 +211,7 @@ static void serve(void *self)
         d->said_s = now_s;
         say_all(d, &(tess_host_word){.kind = NODE_ALIVE});
     }
-    end_waiting_ranks(d, now_s);
+    end_waiting_ranks(d);
 }
 
 /* ---- A start ---- */
@@ -175,7 +220,12 @@ static void give_places(node_desk *d, bool late)
     int before, seat;
     while ((seat = node_seats_replace(&d->seats, late, &before)) >= 0) {
         const node_host *spare = &d->seats.hosts[d->seats.holder[seat]], *had = &d->seats.hosts[before];
-        if (had->known)
+        if (had->here)
+            tess_report_line(&d->node->reporter,
+                             "node %d on host %s was not ready within %.0f s: the spare host %s (node %d) takes its "
+                             "place",
+                             seat, had->name, d->node->spare_after_s, spare->name, d->seats.holder[seat]);
+        else if (had->known)
             tess_report_line(&d->node->reporter,
                              "node %d on host %s is lost: the spare host %s (node %d) takes its place", seat, had->name,
                              spare->name, d->seats.holder[seat]);
@@ -184,6 +234,17 @@ static void give_places(node_desk *d, bool late)
                              "node %d did not come within %.0f s: the spare host %s (node %d) takes its place", seat,
                              d->node->spare_after_s, spare->name, d->seats.holder[seat]);
     }
+}
+
+/* Code of a host whose ranks have refused their input or were asked to stop: nothing starts again. 0: there is none. */
+static int final_code(const node_desk *d)
+{
+    for (int s = 1; s < d->seats.n_seats; s++) {
+        const node_host *host = &d->seats.hosts[d->seats.holder[s]];
+        if (host->done && host->code != 0)
+            return host->code;
+    }
+    return 0;
 }
 
 static void go(node_desk *d, int life)
@@ -199,7 +260,7 @@ static void go(node_desk *d, int life)
     node_seats_start(&d->seats);
 }
 
-tess_status node_desk_gather(node_desk *d, node_ranks *ranks, int n_before)
+tess_status node_desk_gather(node_desk *d, node_ranks *ranks, int n_before, bool *starts)
 {
     const tess_launch_node *node = d->node;
     double begin_s = tess_os_now_s(), next_s = begin_s + report_s;
@@ -207,12 +268,15 @@ tess_status node_desk_gather(node_desk *d, node_ranks *ranks, int n_before)
     ranks->look = serve;
     ranks->self = d;
     d->ranks = ranks;
-    d->runs = false;
+    d->runs = *starts = false;
     for (;;) {
         node_ranks_look(ranks);
         double now_s = tess_os_now_s();
-        if (ranks->asked)
+        node_seats_reopen(&d->seats);
+        if (ranks->asked || final_code(d) != 0) {
+            ranks->code = ranks->asked ? NODE_STOPPED_CODE : final_code(d);
             return TESS_OK;
+        }
         give_places(d, now_s - begin_s >= node->spare_after_s);
         if (node_seats_full(&d->seats))
             break;
@@ -226,11 +290,33 @@ tess_status node_desk_gather(node_desk *d, node_ranks *ranks, int n_before)
         }
     }
     go(d, n_before);
-    d->runs = true;
+    d->runs = *starts = true;
     return TESS_OK;
 }
 
 /* ---- The end ---- */
+void node_desk_settle(node_desk *d, node_ranks *ranks)
+{
+    char why[200];
+    double tell_s = tess_os_now_s() + report_s;
+    int signal = 0;
+    d->runs = false;
+    while (ranks->code == 0 && signal == 0 && !node_seats_done(&d->seats)) {
+        signal = node_ranks_look(ranks);
+        ranks->code = find_failure(d, why, sizeof(why));
+        if (ranks->code != 0)
+            tess_report_line(&d->node->reporter, "%s, and those of node 0 with 0", why);
+        if (tess_os_now_s() < tell_s)
+            continue;
+        tell_s = INFINITY;
+        tess_report_line(&d->node->reporter, "the ranks of node 0 have ended with code 0: it waits for other nodes");
+    }
+    if (signal != 0 && ranks->code == 0)
+        ranks->code = NODE_STOPPED_CODE;
+    if (final_code(d) != 0 && ranks->code != NODE_STOPPED_CODE)
+        ranks->code = final_code(d);
+}
+
 static bool any_is_here(const node_desk *d)
 {
     bool any = false;
@@ -255,7 +341,7 @@ void node_desk_close(node_desk **desk, int code)
             poll(NULL, 0, 20);
         else
             handle(d, &event);
-        if (event.kind == TESS_HOST_SAID && event.word.kind == NODE_READY)
+        if (event.kind == TESS_HOST_SAID && (event.word.kind == NODE_READY || event.word.kind == NODE_DONE))
             tess_host_lines_say(d->lines, event.line, &end);
     }
     tess_host_lines_close(&d->lines);

@@ -13,8 +13,12 @@ tess_status node_desk_open(const tess_launch_node *node, node_desk **desk);
 void node_desk_close(node_desk **desk, int code);
 
 /* Waits until all places are taken, and lets the hosts start. Then looks after the hosts while the ranks run
- * (ranks->look). If a host stays lost while the ranks of this host wait for it, ends these. Returns early if a signal
- * asks to stop (ranks->asked). TESS_E_TIMEOUT names the nodes that have no host. */
-tess_status node_desk_gather(node_desk *desk, node_ranks *ranks, int n_before);
+ * (ranks->look). If the ranks of another host end in a failure, or the host stays lost, ends the ranks of this host:
+ * they would wait. *starts: false, with ranks->code, if a signal asks to stop, or if ranks have ended for good.
+ * TESS_E_TIMEOUT names the nodes that have no host. */
+tess_status node_desk_gather(node_desk *desk, node_ranks *ranks, int n_before, bool *starts);
+/* The ranks of this host have ended. If they ended well, waits for those of the other hosts: a signal that asks to stop
+ * ends the wait. ranks->code becomes the code of this start for all hosts. */
+void node_desk_settle(node_desk *desk, node_ranks *ranks);
 
 #endif

@@ -1,7 +1,6 @@
 #include "control/launch/node/node_guest.h"
 
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,6 +14,8 @@ static const double report_s = 5;
 struct node_guest {
     const tess_launch_node *node;
     tess_host_lines *lines;
+    node_ranks *ranks;
+    tess_host_word state; /* the word of this host when it waits for orders */
     bool up;              /* the line to node 0 is there */
     bool told;            /* the log says that this host waits */
     double heard_s;       /* time of node 0's last word */
@@ -50,10 +51,21 @@ void node_guest_close(node_guest **guest)
     *guest = NULL;
 }
 
-static void say(node_guest *g, node_word_kind kind)
+static void say(node_guest *g, const tess_host_word *word)
 {
     g->said_s = tess_os_now_s();
-    tess_host_lines_say(g->lines, 0, &(tess_host_word){.kind = kind});
+    tess_host_lines_say(g->lines, 0, word);
+}
+
+/* The job has ended, so ranks that still run are not needed. Those that were asked to stop may save: they have time. */
+static void end_ranks(node_guest *g)
+{
+    if (g->order.kind != NODE_END || g->order.code == NODE_STOPPED_CODE || g->ranks->n_running == 0 ||
+        g->ranks->failed_s != 0)
+        return;
+    tess_report_line(&g->node->reporter, "node %d: the job has ended with code %d: the ranks of this host are ended",
+                     g->node->node, g->order.code);
+    node_ranks_fail(g->ranks, g->order.code != 0 ? g->order.code : 1);
 }
 
 /* Hears node 0, and says now and then that this host is alive. */
@@ -73,7 +85,8 @@ static void serve(void *self)
         g->up = false;
     }
     if (g->up && now_s - g->said_s >= NODE_ALIVE_S)
-        say(g, NODE_ALIVE);
+        say(g, &(tess_host_word){.kind = NODE_ALIVE});
+    end_ranks(g);
 }
 
 static tess_status call(node_guest *g, char *why, size_t size)
@@ -82,7 +95,7 @@ static tess_status call(node_guest *g, char *why, size_t size)
     if (!g->up)
         return TESS_OK;
     g->heard_s = tess_os_now_s();
-    say(g, NODE_READY);
+    say(g, &g->state);
     if (!g->told && g->node->node >= g->node->n_nodes)
         tess_report_line(&g->node->reporter, "node %d on host %s waits as a spare", g->node->node,
                          tess_host_lines_name(g->lines));
@@ -109,17 +122,22 @@ static tess_status read_order(const node_guest *g, node_orders *orders)
     return TESS_OK;
 }
 
-tess_status node_guest_await(node_guest *g, node_ranks *ranks, node_orders *orders)
+tess_status node_guest_await(node_guest *g, node_ranks *ranks, bool done, node_orders *orders)
 {
     const tess_launch_node *node = g->node;
     double apart_s = tess_os_now_s(), next_s = apart_s + report_s;
     char why[256] = "";
     ranks->look = serve;
     ranks->self = g;
+    g->ranks = ranks;
+    g->state = (tess_host_word){.kind = done ? NODE_DONE : NODE_READY, .code = ranks->code};
+    if (g->order.kind != NODE_END && !done && ranks->code != 0)
+        tess_report_line(&node->reporter, "node %d: the ranks of this host ended with code %d: it asks node 0 again",
+                         node->node, ranks->code);
     if (g->order.kind != NODE_END) /* it may have come while the ranks of this host still ran */
         g->order = (tess_host_word){0};
     if (g->up)
-        say(g, NODE_READY);
+        say(g, &g->state);
     while (g->order.kind == 0) {
         if (g->up)
             apart_s = next_s = tess_os_now_s();
@@ -128,7 +146,7 @@ tess_status node_guest_await(node_guest *g, node_ranks *ranks, node_orders *orde
         node_ranks_look(ranks);
         double now_s = tess_os_now_s();
         if (ranks->asked) {
-            *orders = (node_orders){.ended = true, .code = 128 + SIGINT};
+            *orders = (node_orders){.ended = true, .code = done ? ranks->code : NODE_STOPPED_CODE};
             return TESS_OK;
         }
         TESS_CHECK(g->up || now_s - apart_s < node->wait_s, TESS_E_TIMEOUT,
@@ -141,4 +159,14 @@ tess_status node_guest_await(node_guest *g, node_ranks *ranks, node_orders *orde
         }
     }
     return read_order(g, orders);
+}
+
+bool node_guest_leave(node_guest *g, const node_ranks *ranks, bool done, int *code)
+{
+    const bool ended = g->order.kind == NODE_END;
+    if (ended)
+        *code = g->order.code;
+    else if (g->up && done)
+        say(g, &(tess_host_word){.kind = NODE_DONE, .code = ranks->code});
+    return ended;
 }

@@ -1,6 +1,5 @@
 #include "control/launch/node/node_launch.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +9,7 @@
 #include "control/launch/node/node_ranks.h"
 #include "job/lives.h"
 
-enum { MOST_RANKS = 1 << 16, LONGEST_PAUSE_S = 60, REFUSED_CODE = 2, STOPPED_CODE = 128 + SIGINT };
+enum { MOST_RANKS = 1 << 16, LONGEST_PAUSE_S = 60 };
 
 tess_status tess_node_parse_master(const char *text, tess_launch_node *node)
 {
@@ -53,18 +52,17 @@ tess_status tess_node_parse_ranks(const char *text, tess_launch_node *node)
     return TESS_OK;
 }
 
-/* Whether ranks that have ended with this code may start again. */
-static bool may_start_again(const node_ranks *r)
+/* Whether this code of ranks is no reason to start again. Any host may have been asked to stop. */
+static bool is_final(int code)
 {
-    bool saved = r->code == STOPPED_CODE; /* any host may have been asked to stop */
-    return r->code != 0 && r->code != REFUSED_CODE && !saved && !r->asked;
+    return code == 0 || code == NODE_REFUSED_CODE || code == NODE_STOPPED_CODE;
 }
 
 /* Whether the ranks start again after this end. If so, waits before that. */
 static bool starts_again(node_ranks *r, int n_before)
 {
     const tess_launch_node *node = r->node;
-    if (!may_start_again(r) || n_before >= node->n_restarts)
+    if (is_final(r->code) || r->asked || n_before >= node->n_restarts)
         return false;
     int pause_s = n_before < 6 ? 1 << n_before : LONGEST_PAUSE_S;
     tess_report_line(&node->reporter,
@@ -77,7 +75,7 @@ static bool starts_again(node_ranks *r, int n_before)
         tess_report_line(&node->reporter,
                          "node %d: asked to stop (SIG%s): its ranks do not start again; what was saved stands", r->seat,
                          sigabbrev_np(signal));
-        r->code = STOPPED_CODE;
+        r->code = NODE_STOPPED_CODE;
         return false;
     }
     return true;
@@ -88,8 +86,10 @@ static tess_status report_lives(const tess_launch_node *node, int n_before)
 {
     static const int64_t none_omitted[JOB_OMITTED];
     int world = node_count_ranks(node);
-    if (n_before == 0)
+    if (n_before == 0) {
+        tess_lives_forget();
         return TESS_OK;
+    }
     tess_rank_past *past = calloc((size_t)world, sizeof(*past));
     TESS_CHECK(past != NULL, TESS_E_NOMEM, "no memory for %d ranks", world);
     for (int i = 0; i < world; i++)
@@ -103,15 +103,16 @@ static tess_status report_lives(const tess_launch_node *node, int n_before)
 static tess_status run_lives(node_ranks *r, node_desk *desk, char *const *argv)
 {
     for (int n_before = 0;; n_before++) {
+        bool starts = true;
         if (desk != NULL)
-            TESS_TRY(node_desk_gather(desk, r, n_before));
-        if (r->asked) {
-            r->code = STOPPED_CODE;
+            TESS_TRY(node_desk_gather(desk, r, n_before, &starts));
+        if (!starts)
             return TESS_OK;
-        }
         TESS_TRY(node_ranks_sit(r, r->node->node));
         TESS_TRY(report_lives(r->node, n_before));
         TESS_TRY(node_ranks_run(r, argv));
+        if (desk != NULL)
+            node_desk_settle(desk, r);
         if (!starts_again(r, n_before))
             return TESS_OK;
     }
@@ -132,9 +133,10 @@ static tess_status run_guest(node_ranks *r, char *const *argv)
 {
     node_guest *guest;
     node_orders orders = {0};
+    bool done = false;
     tess_status status = node_guest_open(r->node, &guest);
     while (status == TESS_OK) {
-        status = node_guest_await(guest, r, &orders);
+        status = node_guest_await(guest, r, done, &orders);
         if (status != TESS_OK || orders.ended)
             break;
         status = node_ranks_sit(r, orders.seat);
@@ -142,12 +144,13 @@ static tess_status run_guest(node_ranks *r, char *const *argv)
             status = report_lives(r->node, orders.life);
         if (status == TESS_OK)
             status = node_ranks_run(r, argv);
-        if (status != TESS_OK || !may_start_again(r))
+        if (status == TESS_OK && r->asked)
+            orders.ended = node_guest_leave(guest, r, is_final(r->code), &orders.code);
+        if (status != TESS_OK || r->asked)
             break;
-        tess_report_line(&r->node->reporter, "node %d: the ranks of this host ended with code %d: it asks node 0 again",
-                         r->node->node, r->code);
+        done = is_final(r->code);
     }
-    if (status == TESS_OK && orders.ended && r->code == 0)
+    if (status == TESS_OK && orders.ended)
         r->code = orders.code;
     node_guest_close(&guest);
     return status;
@@ -161,7 +164,7 @@ tess_status tess_node_run(const tess_launch_node *node, char *const *argv, int *
                          : node->node == 0   ? run_first(&r, argv)
                                              : run_guest(&r, argv);
     *code = r.code;
-    if (status == TESS_OK && r.pids != NULL && r.code != 0 && r.code != STOPPED_CODE && node->node > 0)
+    if (status == TESS_OK && r.pids != NULL && r.code != 0 && r.code != NODE_STOPPED_CODE && node->node > 0)
         tess_report_line(&node->reporter,
                          "the ranks of node %d ended with code %d: the first node that is in touch says why",
                          node->node, r.code);

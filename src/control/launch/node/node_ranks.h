@@ -2,8 +2,13 @@
 #ifndef TESS_CONTROL_LAUNCH_NODE_NODE_RANKS_H
 #define TESS_CONTROL_LAUNCH_NODE_NODE_RANKS_H
 
+#include <signal.h>
+
 #include "control/launch/child.h"
 #include "control/launch/node/node_launch.h"
+
+/* Codes of ranks that do not start again: they refuse their input, or were asked to stop. */
+enum { NODE_REFUSED_CODE = 2, NODE_STOPPED_CODE = 128 + SIGINT };
 
 typedef struct node_ranks {
     const tess_launch_node *node;

@@ -51,10 +51,37 @@ int node_seats_replace(node_seats *seats, bool late, int *before)
     return -1;
 }
 
+bool node_seats_alive(const node_seats *seats, int seat)
+{
+    const node_host *host = holder(seats, seat);
+    return host->here || host->done;
+}
+
+bool node_seats_done(const node_seats *seats)
+{
+    bool done = true;
+    for (int s = 1; s < seats->n_seats; s++)
+        done = done && holder(seats, s)->done;
+    return done;
+}
+
+void node_seats_reopen(node_seats *seats)
+{
+    for (int h = 1; h < seats->n_hosts; h++) {
+        node_host *host = &seats->hosts[h];
+        if (!host->done || host->code != 0)
+            continue;
+        host->ready = host->here;
+        host->done = false;
+    }
+}
+
 void node_seats_start(node_seats *seats)
 {
-    for (int s = 1; s < seats->n_seats; s++)
-        seats->hosts[seats->holder[s]].ready = false;
+    for (int s = 1; s < seats->n_seats; s++) {
+        node_host *host = &seats->hosts[seats->holder[s]];
+        host->ready = host->done = false;
+    }
 }
 
 const char *node_seats_missing(const node_seats *seats, char *text, size_t size)

@@ -4,9 +4,10 @@
 
 typedef enum node_word_kind {
     NODE_ALIVE = 1, /* said every few seconds, by both sides */
-    NODE_READY,     /* a host waits for a start */
+    NODE_READY,     /* a host waits for a start; `code`: with which its ranks have ended, 0: none have run */
     NODE_GO,        /* node 0: run the ranks of node `seat`, for start number `life`, which has the number `start` */
-    NODE_END        /* node 0: the job has ended with `code` */
+    NODE_END,       /* node 0: the job has ended with `code` */
+    NODE_DONE       /* a host: its ranks have ended with `code`, which is no reason to start again */
 } node_word_kind;
 
 /* Seconds between two words of one side. */
