@@ -19,7 +19,8 @@ void tess_kept_text_remove(const tess_config *config)
     char path[PATH_BYTES];
     if (tess_os_join(path, sizeof(path), config->job.dump_folder, name) == TESS_OK)
         tess_os_remove(path);
-    tess_error_clear();
+    else
+        tess_error_clear();
 }
 
 int64_t tess_kept_text_begin(const tess_config *config)

@@ -162,15 +162,10 @@ static void begin_reload(const tess_train_job *job, tess_config *config, train_h
 {
     const tess_config_source source = source_of(job);
     tess_reload *reload = &helpers->reload;
-    const bool kept = helpers->kept;
     tess_reload_begin(reload, &source, helpers->text, config, &helpers->reporter);
     helpers->text = NULL;
     reload->n_ranks = helpers->ranks.n;
     reload->check = job->kind->check;
-    if (config->job.reload_step > tess_kept_text_begin(config) && !kept)
-        tess_report_line(&helpers->reporter,
-                         "job.reload: the values of %s count at once: the job has not noted a change after step %lld",
-                         job->config != NULL ? job->config : "the command line", (long long)config->job.reload_step);
     if (tess_reload_look(reload))
         begin_again(helpers);
     take_reached(helpers);
@@ -195,6 +190,10 @@ static int run_locked(const tess_train_job *job, tess_config *config, tess_confi
                       job->config));
     if (!config->job.reload)
         tess_kept_text_remove(config);
+    if (!helpers->kept && (!ranks.joins || ranks.n == 1) && config->job.reload_step > tess_kept_text_begin(config))
+        tess_report_line(&options->reporter,
+                         "job.reload: the given values count at once: the job has not noted a change after step %lld",
+                         (long long)config->job.reload_step);
     tess_run_health_start(config, &ranks, &options->reporter, &helpers->health);
     if (!ranks.joins && !ranks.is_warden)
         begin_reload(job, config, helpers);
