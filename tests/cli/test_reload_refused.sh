@@ -35,7 +35,7 @@ sed 's/lr: 3e-3/lr: 1e-3/' config.yaml >other.yaml
 "$tessera" train other.yaml model.save_dtype=float32 job.dump_folder=joined checkpoint.load_step=5 >log 2>&1 ||
     { cat log; exit 1; }
 
-# What a checkpoint compares, what the task checks, and files that are missing.
+# Refused are keys that a checkpoint compares, values that the task refuses, and files that are missing.
 begin 600000 2
 change 's/lr: 3e-3/lr: 2e-3/' 2
 sees "a step that was stated at the start is named" 'job.reload_step=2 does not count again'
@@ -71,4 +71,8 @@ cmp -s out/model/model.safetensors joined/model/model.safetensors && pass "the b
 
 expect "a step without job.reload is refused" 2 "job.reload_step=2: the file is looked at only with job.reload=true" \
     "$tessera" train config.yaml job.reload_step=2
+base 2 >run.yaml
+expect "ranks that another launcher has started refuse a step" 2 "job.reload_step=2: only the launcher of" \
+    timeout 60 env RANK=0 LOCAL_RANK=0 WORLD_SIZE=2 LOCAL_WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=29517 \
+    "$tessera" train run.yaml
 finish

@@ -1,5 +1,5 @@
 /* Changes of a job's configuration: which keys may change at a step, and what is left when a change is not taken. */
-#include "control/supervise/reload.h"
+#include "control/reload/reload.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 #include "base/core/variables.h"
 #include "base/os/os.h"
-#include "control/supervise/reload_keys.h"
+#include "control/reload/reload_keys.h"
 #include "support/test.h"
 
 enum { TEXT = 1024 };

@@ -15,8 +15,8 @@
 #include "control/supervise/folder_lock.h"
 #include "control/supervise/kept.h"
 #include "control/supervise/persist_handover.h"
-#include "control/supervise/kept_text.h"
-#include "control/supervise/reload.h"
+#include "control/reload/kept_text.h"
+#include "control/reload/reload.h"
 #include "control/supervise/run_copies.h"
 #include "control/supervise/run_health.h"
 #include "control/supervise/stderr_lines.h"
@@ -69,7 +69,7 @@ typedef struct train_helpers {
     tess_ranks ranks;
     tess_run_copies copies;
     tess_config_text *text; /* the configuration as it was read, until `reload` has it */
-    bool kept;              /* that is the one before a change whose step the job has not reached */
+    bool kept;              /* `text` is not that of the file: the job has not reached the step of a change */
     tess_reload reload;
     tess_reporter reporter;
 } train_helpers;

@@ -1,12 +1,12 @@
-#include "control/supervise/reload.h"
+#include "control/reload/reload.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/os/os.h"
-#include "control/supervise/kept_text.h"
-#include "control/supervise/reload_keys.h"
+#include "control/reload/kept_text.h"
+#include "control/reload/reload_keys.h"
 #include "control/supervise/run_copies.h"
 
 enum { LIST_BYTES = 1024 };

@@ -1,11 +1,11 @@
 /* Reads a configuration file once, and keeps the bytes next to what was parsed from them. Ranks get these bytes in
  * memory that they inherit, so that ranks that are started after a failure read the same text as the first ones. */
-#ifndef TESS_CONTROL_SUPERVISE_CONFIG_TEXT_H
-#define TESS_CONTROL_SUPERVISE_CONFIG_TEXT_H
+#ifndef TESS_CONTROL_RELOAD_CONFIG_TEXT_H
+#define TESS_CONTROL_RELOAD_CONFIG_TEXT_H
 
 #include "config/config.h"
 
-/* What a configuration is made of. All pointers are borrowed. */
+/* The parts that make a configuration. All pointers are borrowed. */
 typedef struct tess_config_source {
     const char *path; /* NULL: no file */
     const char *const *defaults;

@@ -1,11 +1,11 @@
 /* Takes over changes of a job's configuration while it runs (job.reload). The file is looked at now and then. Without
  * job.reload_step only keys that decide nothing (TESS_EFFECT_NOTHING) may change; if another one has changed, nothing
  * is taken over. With it, all ranks save and leave after that step, and go on with the new values. */
-#ifndef TESS_CONTROL_SUPERVISE_RELOAD_H
-#define TESS_CONTROL_SUPERVISE_RELOAD_H
+#ifndef TESS_CONTROL_RELOAD_RELOAD_H
+#define TESS_CONTROL_RELOAD_RELOAD_H
 
 #include "base/core/reporter.h"
-#include "control/supervise/config_text.h"
+#include "control/reload/config_text.h"
 
 enum { TESS_RELOADS = 64 };
 

@@ -1,4 +1,4 @@
-#include "control/supervise/kept_text.h"
+#include "control/reload/kept_text.h"
 
 #include "base/os/os.h"
 #include "ckpt/store/store.h"
@@ -49,7 +49,7 @@ tess_status tess_kept_text_choose(const tess_config_source *source, tess_config_
     if (!tess_os_is_file(path))
         return TESS_OK;
     TESS_TRY_CTX(tess_config_text_read(source, path, &before),
-                 "job.reload_step=%lld: the values until then; remove this file if those of %s are to count at once",
+                 "%s has the values until job.reload_step=%lld (remove it if those of %s are to count at once)", path,
                  (long long)step, source->path);
     tess_config_text_free(text);
     *text = before;

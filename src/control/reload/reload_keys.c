@@ -1,4 +1,4 @@
-#include "control/supervise/reload_keys.h"
+#include "control/reload/reload_keys.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Says which keys of a job's configuration may change while the job runs (job.reload), and compares configurations. */
-#ifndef TESS_CONTROL_SUPERVISE_RELOAD_KEYS_H
-#define TESS_CONTROL_SUPERVISE_RELOAD_KEYS_H
+#ifndef TESS_CONTROL_RELOAD_RELOAD_KEYS_H
+#define TESS_CONTROL_RELOAD_RELOAD_KEYS_H
 
 #include "config/config.h"
 

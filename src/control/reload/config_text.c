@@ -1,4 +1,4 @@
-#include "control/supervise/config_text.h"
+#include "control/reload/config_text.h"
 
 #include <errno.h>
 #include <stdio.h>

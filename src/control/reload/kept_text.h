@@ -1,10 +1,10 @@
 /* Keeps the configuration in force in job.dump_folder while a change at a later step (job.reload_step) is planned: the
  * file has the new values by then. If the job is killed before that step, the same command goes on with the old ones.
  */
-#ifndef TESS_CONTROL_SUPERVISE_KEPT_TEXT_H
-#define TESS_CONTROL_SUPERVISE_KEPT_TEXT_H
+#ifndef TESS_CONTROL_RELOAD_KEPT_TEXT_H
+#define TESS_CONTROL_RELOAD_KEPT_TEXT_H
 
-#include "control/supervise/config_text.h"
+#include "control/reload/config_text.h"
 
 /* Writes the text in force. */
 tess_status tess_kept_text_write(const tess_config_text *in_force);
