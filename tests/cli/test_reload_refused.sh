@@ -8,6 +8,9 @@ printf 'no' >tiny.txt
 make_model model.json
 make_config config.yaml
 sed -i 's/steps: 30/steps: 8/; s/interval: 15/interval: 100/; s/^validation:/&\n  files: [held.txt]/' config.yaml
+# A rank of two, as torchrun starts it.
+ranks_of_another=(timeout 60 env RANK=0 LOCAL_RANK=0 WORLD_SIZE=2 LOCAL_WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=29517
+    "$tessera" train)
 base() { cat config.yaml; printf 'job:\n  reload: true\n  reload_step: %s\n' "${1:-0}"; }
 change() { sed "$1; s/reload_step: .*/reload_step: $2/" run.yaml >new.yaml && mv new.yaml run.yaml; }
 # begin MS STATED: a new run that waits in step 3; the job is $launcher.
@@ -63,6 +66,7 @@ change 's/lr: 3e-3/lr: 1e-3/' 5
 sees "a change is planned" 'after step 5: '
 kills
 expect "one rank alone cannot take over the change" 2 "start it with -n" "$tessera" train run.yaml
+expect "ranks that another launcher has started cannot, either" 2 "start it with -n" "${ranks_of_another[@]}" run.yaml
 expect "the same command notes the change again" 0 "after step 5: job.reload_step (0 -> 5), optimizer.lr (0.003 -> 0.001)" \
     "$tessera" train run.yaml model.save_dtype=float32 -n 2
 cmp -s out/model/model.safetensors joined/model/model.safetensors && pass "the bits are those of two runs" ||
@@ -73,6 +77,5 @@ expect "a step without job.reload is refused" 2 "job.reload_step=2: the file is 
     "$tessera" train config.yaml job.reload_step=2
 base 2 >run.yaml
 expect "ranks that another launcher has started refuse a step" 2 "job.reload_step=2: only the launcher of" \
-    timeout 60 env RANK=0 LOCAL_RANK=0 WORLD_SIZE=2 LOCAL_WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=29517 \
-    "$tessera" train run.yaml
+    "${ranks_of_another[@]}" run.yaml job.dump_folder=elsewhere
 finish

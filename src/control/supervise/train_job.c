@@ -10,13 +10,13 @@
 #include "base/os/os.h"
 #include "comm/tcp/tcp_busy.h"
 #include "control/helper.h"
+#include "control/reload/kept_text.h"
+#include "control/reload/reload.h"
 #include "job/environment.h"
 #include "control/supervise/exit.h"
 #include "control/supervise/folder_lock.h"
 #include "control/supervise/kept.h"
 #include "control/supervise/persist_handover.h"
-#include "control/reload/kept_text.h"
-#include "control/reload/reload.h"
 #include "control/supervise/run_copies.h"
 #include "control/supervise/run_health.h"
 #include "control/supervise/stderr_lines.h"
@@ -130,9 +130,12 @@ static void take_reached(train_helpers *helpers)
     const tess_reload *reload = &helpers->reload;
     if (reload->due == NULL || tess_kept_text_begin(helpers->config) < reload->due_step)
         return;
-    tess_report_line(&helpers->reporter, "job.reload: the job goes on after step %lld, with the changed configuration",
-                     (long long)reload->due_step);
-    if (change(helpers) != TESS_OK)
+    const long long step = (long long)reload->due_step;
+    if (change(helpers) == TESS_OK)
+        tess_report_line(&helpers->reporter,
+                         "job.reload: step %lld was saved before: the job goes on with the changed configuration",
+                         step);
+    else
         tess_report_line(&helpers->reporter, "job.reload: nothing is changed: %s", tess_error_message());
     tess_error_clear();
 }
@@ -180,7 +183,7 @@ static int run_locked(const tess_train_job *job, tess_config *config, tess_confi
     if (job->counts_ranks && (config->recovery.enable || config->checkpoint.memory_copies))
         ranks.joins = false; /* recovery needs a process that is the parent of the rank */
     helpers->ranks = ranks;
-    if (helpers->kept && ranks.joins)
+    if (helpers->kept && (ranks.joins || ranks.is_warden))
         return tess_exit_report(
             &options->reporter,
             TESS_FAIL(TESS_E_INVALID,
