@@ -121,6 +121,15 @@ const char *tess_config_take_path(char *const **words, int *n_words)
     return *(*words)++;
 }
 
+tess_status tess_config_parse_over(tess_mem *mem, const char *const *defaults, const char *text, size_t size,
+                                   const char *what, char *const *overrides, int n_overrides, tess_config *config)
+{
+    tess_status status = parse_over(mem, defaults, text, size, what, config);
+    for (int i = 0; status == TESS_OK && i < n_overrides; i++)
+        status = tess_config_override(config, overrides[i]);
+    return finish_load(config, status);
+}
+
 tess_status tess_config_load_over(tess_mem *mem, const char *const *defaults, const char *path, char *const *overrides,
                                   int n_overrides, tess_config *config)
 {
@@ -129,12 +138,10 @@ tess_status tess_config_load_over(tess_mem *mem, const char *const *defaults, co
     memset(config, 0, sizeof(*config));
     if (path != NULL)
         TESS_TRY_CTX(tess_os_read(mem, path, CONFIG_LIMIT, &text, &size), "configuration");
-    tess_status status =
-        parse_over(mem, defaults, text != NULL ? text : "", size, path != NULL ? path : "defaults", config);
+    tess_status status = tess_config_parse_over(mem, defaults, text != NULL ? text : "", size,
+                                                path != NULL ? path : "defaults", overrides, n_overrides, config);
     tess_mem_free(mem, text);
-    for (int i = 0; status == TESS_OK && i < n_overrides; i++)
-        status = tess_config_override(config, overrides[i]);
-    return finish_load(config, status);
+    return status;
 }
 
 tess_status tess_config_load(tess_mem *mem, const char *path, char *const *overrides, int n_overrides,
@@ -463,6 +470,10 @@ tess_status tess_config_check(tess_config *config, int ranks)
 
 tess_status tess_config_check_run(tess_config *config, int ranks)
 {
+    TESS_CHECK(config->job.reload_step == 0 || config->job.reload, TESS_E_INVALID,
+               "job.reload_step=%lld: the file is looked at only with job.reload=true: set that, too, or leave "
+               "job.reload_step out",
+               (long long)config->job.reload_step);
     TESS_TRY(tess_config_check_step(config, ranks));
     TESS_TRY(check_offload(config));
     const bool any_rank = tess_launch_is_rank(); /* checked by the launcher, and by the runtime */

@@ -81,6 +81,9 @@ tess_status tess_config_load(tess_mem *mem, const char *path, char *const *overr
 /* Does the same with other defaults for some keys: `defaults` is a NULL-terminated list of overrides; NULL: none. */
 tess_status tess_config_load_over(tess_mem *mem, const char *const *defaults, const char *path, char *const *overrides,
                                   int n_overrides, tess_config *config);
+/* Does the same from the file's text (size), which messages call `what`. */
+tess_status tess_config_parse_over(tess_mem *mem, const char *const *defaults, const char *text, size_t size,
+                                   const char *what, char *const *overrides, int n_overrides, tess_config *config);
 /* The same from text in memory (tests, fuzzing). */
 tess_status tess_config_parse(tess_mem *mem, const char *text, size_t size, const char *what, tess_config *config);
 tess_status tess_config_override(tess_config *config, const char *assignment);

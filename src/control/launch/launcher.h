@@ -79,10 +79,12 @@ typedef struct tess_launch_options {
      * newest checkpoint: step 40, 2 steps lost". May be NULL. */
     void (*kept)(void *helpers, int64_t steps, char *text, size_t size);
     /* A change of the configuration that all ranks take over together. `due`: returns the step after which they leave
-     * for it, 0: none; `step` is the newest one that a rank has begun. `change`: they have left. NULL: there is none.
-     */
+     * for it, 0: none; `step` is the newest one that a rank has begun. `change`: they have left; on failure nothing has
+     * changed. `change_back`: they do not start with it; TESS_E_NOT_FOUND: there was no change, or a rank has begun a
+     * step since. NULL: there is none. */
     int64_t (*change_due)(void *helpers, int64_t step);
-    void (*change)(void *helpers);
+    tess_status (*change)(void *helpers);
+    tess_status (*change_back)(void *helpers);
     void *helpers;
 } tess_launch_options;
 

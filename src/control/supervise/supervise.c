@@ -324,6 +324,54 @@ static void note(supervision *s, tess_notice_kind kind, const char *format, ...)
     tess_report_line(&s->reporter, "%s", line);
 }
 
+/* Reports with which configuration the ranks go on after the step at which it was to change. */
+static void note_change(supervision *s, tess_status changed)
+{
+    if (changed == TESS_OK)
+        note(s, TESS_NOTICE_RESTARTED, "all ranks go on from this checkpoint with the changed configuration");
+    else
+        note(s, TESS_NOTICE_RESTARTED, "all ranks go on from this checkpoint with the same configuration as before: %s",
+             tess_error_message());
+    tess_error_clear();
+}
+
+/* Restores the configuration before a change, if no rank has begun a step since: the change is the reason why the job
+ * does not start. `reason`: what failed; "": that was reported. Returns whether there was such a change. */
+static bool goes_back(supervision *s, const char *reason)
+{
+    if (s->options.change_back == NULL || s->options.change_back(s->options.helpers) != TESS_OK) {
+        tess_error_clear();
+        return false;
+    }
+    if (reason[0] != '\0')
+        tess_report_line(&s->reporter, "%s", reason);
+    note(s, TESS_NOTICE_RESTARTED,
+         "the job does not start with the changed configuration (job.reload_step): all ranks go on from this "
+         "checkpoint with the one before");
+    return true;
+}
+
+/* Whether the job starts again after its ranks have ended with bad input. */
+static bool refused(supervision *s, const tess_launch_result *result)
+{
+    const bool by_rank0 = result->rank0_code == TESS_EXIT_BAD_INPUT; /* it has said why */
+    const bool numbers = s->config->recovery.enable && s->next.class == TESS_FAILURE_NUMBERS;
+    return result->exit_code == TESS_EXIT_BAD_INPUT && !numbers && goes_back(s, by_rank0 ? "" : result->report);
+}
+
+/* The same for a job whose ranks could not be started. */
+static bool starts_without(supervision *s, tess_status *status)
+{
+    char reason[1024];
+    snprintf(reason, sizeof(reason), "%s", tess_error_message());
+    if (goes_back(s, reason)) {
+        *status = TESS_OK;
+        return true;
+    }
+    *status = TESS_FAIL(*status, "%s", reason);
+    return false;
+}
+
 /* Whether the job starts again. If so, sets s->ranks. */
 static bool starts_again(supervision *s, const tess_launch_result *result)
 {
@@ -336,16 +384,15 @@ static bool starts_again(supervision *s, const tess_launch_result *result)
         note(s, TESS_NOTICE_RESTARTED, "there is room for more ranks: %d instead of %d go on from this checkpoint",
              slots->n_ranks, before);
     } else if (s->changing && result->exit_code == TESS_EXIT_INTERRUPTED && result->failed_rank < 0) {
-        s->options.change(s->options.helpers);
         s->stepped = true;
-        note(s, TESS_NOTICE_RESTARTED, "all ranks go on from this checkpoint with the changed configuration");
+        note_change(s, s->options.change(s->options.helpers));
     } else if (result->action == TESS_ACTION_RESTART) {
         int number = tess_stop_signals_pause(s->next.delay_s);
         s->stopped = number != 0;
         if (s->stopped)
             note(s, TESS_NOTICE_STOP, "asked to stop (SIG%s): the job does not start again; what was saved stands",
                  sigabbrev_np(number));
-    } else {
+    } else if (!refused(s, result)) {
         return false;
     }
     s->ranks.n = slots->n_ranks;
@@ -390,7 +437,7 @@ static int run(supervision *s, const tess_config *config, const tess_slots *slot
     tess_stop_signals_hear();
     do
         status = run_life(s, command, &result);
-    while (status == TESS_OK && starts_again(s, &result));
+    while (status == TESS_OK ? starts_again(s, &result) : starts_without(s, &status));
     tess_run_memory_end(&s->memory, false, &s->reporter);
     tess_stop_signals_forget();
     if (status != TESS_OK)

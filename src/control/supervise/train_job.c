@@ -10,66 +10,19 @@
 #include "base/os/os.h"
 #include "comm/tcp/tcp_busy.h"
 #include "control/helper.h"
+#include "control/reload/kept_text.h"
+#include "control/reload/reload.h"
 #include "job/environment.h"
 #include "control/supervise/exit.h"
 #include "control/supervise/folder_lock.h"
 #include "control/supervise/kept.h"
 #include "control/supervise/persist_handover.h"
-#include "control/supervise/reload.h"
 #include "control/supervise/run_copies.h"
 #include "control/supervise/run_health.h"
 #include "control/supervise/stderr_lines.h"
 #include "control/supervise/stop_signals.h"
 #include "control/supervise/supervise.h"
 #include "control/timers.h"
-
-enum { CONFIG_LIMIT = 1 << 20 };
-
-#define CONFIG_COPY "/proc/self/fd/%d" /* path of the memory that holds the configuration's text */
-
-/* Copies the configuration file into memory that ranks inherit. So ranks that are started after a failure read the
- * same text as the first ones, even if the file has changed. */
-static tess_status copy_config(tess_mem *mem, const char *path)
-{
-    char *text, name[32];
-    size_t size;
-    int fd = -1;
-    TESS_TRY(tess_os_read(mem, path, CONFIG_LIMIT, &text, &size));
-    tess_status status = tess_os_memfd("tessera-config", size, &fd);
-    if (status == TESS_OK)
-        status = tess_os_write_at(fd, 0, text, size, "the configuration's copy");
-    tess_mem_free(mem, text);
-    if (status != TESS_OK) {
-        tess_os_close(&fd);
-        return status;
-    }
-    tess_os_inherit(fd);
-    snprintf(name, sizeof(name), CONFIG_COPY, fd);
-    setenv(tess_variable_name(TESS_VAR_CONFIG), name, 1);
-    return TESS_OK;
-}
-
-/* Replaces the text of that copy. A rank that reads it meanwhile fails, and is started again. */
-static tess_status write_config_copy(const char *text, size_t size)
-{
-    int fd;
-    const char *copy = tess_variable_value(TESS_VAR_CONFIG);
-    TESS_CHECK(copy != NULL && sscanf(copy, CONFIG_COPY, &fd) == 1, TESS_E_NOT_FOUND, "there is no copy");
-    TESS_TRY(tess_os_resize_zeroed(fd, size, copy));
-    return tess_os_write_at(fd, 0, text, size, copy);
-}
-
-static tess_status update_config_copy(const char *path)
-{
-    TESS_AUTO(tess_mem_destroy) tess_mem *mem = NULL;
-    char *text;
-    size_t size;
-    TESS_TRY(tess_mem_create(&mem));
-    TESS_TRY(tess_os_read(mem, path, CONFIG_LIMIT, &text, &size));
-    tess_status status = write_config_copy(text, size);
-    tess_mem_free(mem, text);
-    return status;
-}
 
 /* Takes the global batch from the checkpoint that was just saved. */
 static tess_status take_batch(tess_config *open, int n_ranks, tess_config *checked)
@@ -81,6 +34,110 @@ static tess_status take_batch(tess_config *open, int n_ranks, tess_config *check
     tess_config_free(checked);
     TESS_TRY(tess_config_copy(open, checked));
     return tess_config_check(checked, n_ranks);
+}
+
+static tess_config_source source_of(const tess_train_job *job)
+{
+    return (tess_config_source){job->config, job->kind->defaults, job->overrides, job->n_overrides};
+}
+
+/* Reads the configuration. *kept: it is the one before a change at a step that the job has not reached. */
+static tess_status load(const tess_train_job *job, bool is_rank, tess_config *config, tess_config_text **text,
+                        bool *kept)
+{
+    TESS_AUTO(tess_mem_destroy) tess_mem *mem = NULL;
+    const tess_config_source source = source_of(job);
+    const char *copy = is_rank ? tess_variable_value(TESS_VAR_CONFIG) : NULL;
+    TESS_TRY(tess_mem_create(&mem));
+    TESS_TRY(tess_config_text_read(&source, copy != NULL ? copy : job->config, text));
+    if (!is_rank && job->config != NULL) {
+        TESS_TRY(tess_kept_text_choose(&source, text, kept));
+        TESS_TRY(tess_config_text_share(*text));
+    }
+    TESS_TRY(tess_config_copy(&(*text)->config, config));
+    if (!is_rank)
+        tess_train_take_batch(mem, config);
+    return TESS_OK;
+}
+
+/* The helper processes of the ranks. */
+typedef struct train_helpers {
+    const tess_config *config;
+    bool keeps_steps;          /* memory holds the newest step if the ranks are killed */
+    tess_async_service *saves; /* writer of checkpoints; NULL: none */
+    tess_run_health health;
+    tess_ranks ranks;
+    tess_run_copies copies;
+    tess_config_text *text; /* the configuration as it was read, until `reload` has it */
+    bool kept;              /* `text` is not that of the file: the job has not reached the step of a change */
+    tess_reload reload;
+    tess_reporter reporter;
+} train_helpers;
+
+/* Starts again what was made of the configuration. */
+static void begin_again(train_helpers *helpers)
+{
+    tess_run_health_stop(&helpers->health);
+    tess_run_health_start(helpers->config, &helpers->ranks, &helpers->reporter, &helpers->health);
+    tess_run_copies_kill(&helpers->copies);
+    tess_run_copies_start(helpers->config, &helpers->reporter, &helpers->copies);
+}
+
+static int64_t change_due(void *self, int64_t step)
+{
+    train_helpers *helpers = self;
+    return tess_reload_due(&helpers->reload, step);
+}
+
+/* All ranks have left after the step at which the configuration changes. */
+static tess_status change(void *self)
+{
+    train_helpers *helpers = self;
+    TESS_TRY(tess_reload_change(&helpers->reload));
+    begin_again(helpers);
+    return TESS_OK;
+}
+
+/* The ranks do not start with the changed configuration. */
+static tess_status change_back(void *self)
+{
+    train_helpers *helpers = self;
+    TESS_TRY(tess_reload_undo(&helpers->reload));
+    begin_again(helpers);
+    return TESS_OK;
+}
+
+static void look_after_helpers(void *self)
+{
+    train_helpers *helpers = self;
+    tess_async_service_look(helpers->saves);
+    tess_run_health_look(&helpers->health);
+    if (tess_reload_look(&helpers->reload))
+        begin_again(helpers);
+}
+
+/* Appends what is kept of the run. A checkpoint that is still being written counts. */
+static void describe_kept(void *self, int64_t steps, char *text, size_t size)
+{
+    train_helpers *helpers = self;
+    tess_async_service_stop(&helpers->saves);
+    tess_kept_describe(helpers->config, helpers->keeps_steps ? -1 : steps, text, size);
+}
+
+/* Takes over a planned change whose step an earlier launch has saved, before ranks start. */
+static void take_reached(train_helpers *helpers)
+{
+    const tess_reload *reload = &helpers->reload;
+    if (reload->due == NULL || tess_kept_text_begin(helpers->config) < reload->due_step)
+        return;
+    const long long step = (long long)reload->due_step;
+    if (change(helpers) == TESS_OK)
+        tess_report_line(&helpers->reporter,
+                         "job.reload: step %lld was saved before: the job goes on with the changed configuration",
+                         step);
+    else
+        tess_report_line(&helpers->reporter, "job.reload: nothing is changed: %s", tess_error_message());
+    tess_error_clear();
 }
 
 /* Starts the ranks, after saving the state that an earlier launch left in memory. `open` is the configuration as
@@ -97,81 +154,24 @@ static int supervise(tess_config *open, tess_config *checked, const tess_ranks *
     tess_status status = saved ? take_batch(open, ranks->n, checked) : TESS_OK;
     if (status != TESS_OK)
         return tess_exit_report(&options->reporter, status);
+    take_reached(options->helpers);
     /* the global batch stays the same with fewer ranks, too */
     open->training.global_batch_size = checked->training.global_batch_size;
     return tess_supervise(open, ranks, command, options);
 }
 
-static tess_status load(const tess_train_job *job, bool is_rank, tess_config *config)
+/* Begins to look at the configuration's file. */
+static void begin_reload(const tess_train_job *job, tess_config *config, train_helpers *helpers)
 {
-    TESS_AUTO(tess_mem_destroy) tess_mem *mem = NULL;
-    const char *copy = is_rank ? tess_variable_value(TESS_VAR_CONFIG) : NULL;
-    TESS_TRY(tess_mem_create(&mem));
-    TESS_TRY(tess_config_load_over(mem, job->kind->defaults, copy != NULL ? copy : job->config, job->overrides,
-                                   job->n_overrides, config));
-    if (!is_rank) {
-        TESS_TRY(job->config != NULL ? copy_config(mem, job->config) : TESS_OK);
-        tess_train_take_batch(mem, config);
-    }
-    return TESS_OK;
-}
-
-/* The helper processes of the ranks. */
-typedef struct train_helpers {
-    const tess_config *config;
-    bool keeps_steps;          /* memory holds the newest step if the ranks are killed */
-    tess_async_service *saves; /* writer of checkpoints; NULL: none */
-    tess_run_health health;
-    tess_ranks ranks;
-    tess_run_copies copies;
-    tess_reload reload;
-    tess_reporter reporter;
-} train_helpers;
-
-/* Starts what was made of the configuration again. `shown`: whether ranks that start later see the new text. */
-static void begin_again(train_helpers *helpers, tess_status shown)
-{
-    if (shown != TESS_OK)
-        tess_report_line(&helpers->reporter, "job.reload: ranks that start later have the old values: %s",
-                         tess_error_message());
-    tess_error_clear();
-    tess_run_health_stop(&helpers->health);
-    tess_run_health_start(helpers->config, &helpers->ranks, &helpers->reporter, &helpers->health);
-    tess_run_copies_kill(&helpers->copies);
-    tess_run_copies_start(helpers->config, &helpers->reporter, &helpers->copies);
-}
-
-static int64_t change_due(void *self, int64_t step)
-{
-    train_helpers *helpers = self;
-    return tess_reload_due(&helpers->reload, step);
-}
-
-/* All ranks have left after the step at which the configuration changes. */
-static void change(void *self)
-{
-    train_helpers *helpers = self;
-    const char *text;
-    size_t bytes;
-    if (tess_reload_change(&helpers->reload, &text, &bytes))
-        begin_again(helpers, write_config_copy(text, bytes));
-}
-
-static void look_after_helpers(void *self)
-{
-    train_helpers *helpers = self;
-    tess_async_service_look(helpers->saves);
-    tess_run_health_look(&helpers->health);
-    if (tess_reload_look(&helpers->reload))
-        begin_again(helpers, update_config_copy(helpers->reload.path));
-}
-
-/* Appends what is kept of the run. A checkpoint that is still being written counts. */
-static void describe_kept(void *self, int64_t steps, char *text, size_t size)
-{
-    train_helpers *helpers = self;
-    tess_async_service_stop(&helpers->saves);
-    tess_kept_describe(helpers->config, helpers->keeps_steps ? -1 : steps, text, size);
+    const tess_config_source source = source_of(job);
+    tess_reload *reload = &helpers->reload;
+    tess_reload_begin(reload, &source, helpers->text, config, &helpers->reporter);
+    helpers->text = NULL;
+    reload->n_ranks = helpers->ranks.n;
+    reload->check = job->kind->check;
+    if (tess_reload_look(reload))
+        begin_again(helpers);
+    take_reached(helpers);
 }
 
 /* Runs the job while the folder is locked. The writer of checkpoints was started before that. It outlives a killed
@@ -183,11 +183,23 @@ static int run_locked(const tess_train_job *job, tess_config *config, tess_confi
     if (job->counts_ranks && (config->recovery.enable || config->checkpoint.memory_copies))
         ranks.joins = false; /* recovery needs a process that is the parent of the rank */
     helpers->ranks = ranks;
-    if (!ranks.joins && !ranks.is_warden)
-        tess_reload_begin(&helpers->reload, job->config, job->kind->defaults, job->overrides, job->n_overrides, config,
-                          &options->reporter);
-    helpers->reload.n_ranks = ranks.n;
+    if (helpers->kept && (ranks.joins || ranks.is_warden))
+        return tess_exit_report(
+            &options->reporter,
+            TESS_FAIL(TESS_E_INVALID,
+                      "job.reload_step: the values of %s count after a step that the job has not reached, and only the "
+                      "launcher of `tessera train -n` takes them over there: start it with -n, or set "
+                      "job.reload_step=0 to let them count at once",
+                      job->config));
+    if (!config->job.reload)
+        tess_kept_text_remove(config);
+    if (!helpers->kept && (!ranks.joins || ranks.n == 1) && config->job.reload_step > tess_kept_text_begin(config))
+        tess_report_line(&options->reporter,
+                         "job.reload: the given values count at once: the job has not noted a change after step %lld",
+                         (long long)config->job.reload_step);
     tess_run_health_start(config, &ranks, &options->reporter, &helpers->health);
+    if (!ranks.joins && !ranks.is_warden)
+        begin_reload(job, config, helpers);
     int code = ranks.joins       ? tess_train_rank(job->kind, config, &job->view)
                : ranks.is_warden ? tess_ranks_start_self(&ranks, job->command, options)
                                  : supervise(config, checked, &ranks, job->command, options);
@@ -200,6 +212,10 @@ static int run_locked(const tess_train_job *job, tess_config *config, tess_confi
 static tess_status check(const tess_train_job *job, tess_config *config, tess_config *checked)
 {
     TESS_TRY(tess_config_copy(config, checked));
+    TESS_CHECK(!job->ranks.is_warden || config->job.reload_step == 0, TESS_E_INVALID,
+               "job.reload_step=%lld: only the launcher of `tessera train -n` takes over a change at a step: leave "
+               "job.reload_step out",
+               (long long)config->job.reload_step);
     if (!job->ranks.is_warden)
         TESS_TRY(tess_config_check(checked, job->ranks.n));
     if (job->kind->check != NULL)
@@ -241,17 +257,21 @@ static tess_status begin_copies(const tess_train_job *job, tess_config *config, 
 }
 
 /* Runs the process that starts the ranks, or that becomes the only rank. */
-static int run_parent(const tess_train_job *job, tess_config *config, tess_launch_options *options)
+static int run_parent(const tess_train_job *job, tess_config *config, tess_config_text **text, bool kept,
+                      tess_launch_options *options)
 {
     tess_config checked;
     tess_status status = check(job, config, &checked);
     train_helpers helpers = {.config = config,
+                             .text = *text,
+                             .kept = kept,
                              .reporter = options->reporter,
                              .keeps_steps = config->checkpoint.memory_copies && !job->ranks.is_warden};
     options->look = look_after_helpers;
     options->kept = describe_kept;
     options->change_due = change_due;
     options->change = change;
+    options->change_back = change_back;
     options->helpers = &helpers;
     tess_folder_lock folder = {.fd = -1};
     if (status == TESS_OK && config->checkpoint.enable && config->checkpoint.async)
@@ -265,13 +285,14 @@ static int run_parent(const tess_train_job *job, tess_config *config, tess_launc
                                  : tess_exit_report(&options->reporter, status);
     tess_async_service_stop(&helpers.saves);
     tess_run_copies_stop(&helpers.copies);
+    *text = helpers.text;
     if (locked)
         tess_folder_lock_release(config, &folder);
     tess_config_free(&checked);
     return code;
 }
 
-static int run(const tess_train_job *job, tess_config *config)
+static int run(const tess_train_job *job, tess_config *config, tess_config_text **text, bool kept)
 {
     tess_timers timers;
     /* this names the running program even if its file was replaced by another version */
@@ -288,15 +309,19 @@ static int run(const tess_train_job *job, tess_config *config)
     tess_status status = tess_timers_check(&timers);
     if (status != TESS_OK)
         return tess_exit_fail_once(status);
-    return tess_launch_is_rank() ? tess_train_rank(job->kind, config, &job->view) : run_parent(job, config, &options);
+    return tess_launch_is_rank() ? tess_train_rank(job->kind, config, &job->view)
+                                 : run_parent(job, config, text, kept, &options);
 }
 
 int tess_train_job_run(const tess_train_job *job)
 {
-    tess_config config;
+    tess_config config = {0};
+    tess_config_text *text = NULL;
+    bool kept = false;
     signal(SIGPIPE, SIG_IGN); /* a closed standard output must not end a run (console.h) */
-    tess_status status = load(job, tess_launch_is_rank(), &config);
-    int code = status == TESS_OK ? run(job, &config) : tess_exit_fail_once(status);
+    tess_status status = load(job, tess_launch_is_rank(), &config, &text, &kept);
+    int code = status == TESS_OK ? run(job, &config, &text, kept) : tess_exit_fail_once(status);
+    tess_config_text_free(&text);
     tess_config_free(&config);
     return code;
 }
