@@ -217,7 +217,8 @@ static tess_status multiply_leaf(tess_stream *s, const tess_gemm_fused *f, const
 /* Returns the rows or columns of the whole tiles that fit into n, at least one tile's. */
 static int64_t whole_tiles(int64_t n)
 {
-    return n > COLUMNS ? n / COLUMNS * COLUMNS : COLUMNS;
+    const int64_t tile = COLUMNS;
+    return n > tile ? n / tile * tile : tile;
 }
 
 /* Computes a block of C: its leaves, and then their tree. */
