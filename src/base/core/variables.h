@@ -129,7 +129,7 @@ typedef enum tess_variable_setter {
     X(TESS_VAR_NCCL_COMM_BLOCKING, "NCCL_COMM_BLOCKING", USER, "whether NCCL waits forever; refused unless 0", \
       "", "") \
     X(TESS_VAR_NCCL_COMM_ID, "NCCL_COMM_ID", USER, "one id for all communicators of NCCL; refused", "", "") \
-    X(TESS_VAR_NO_COLOR, "NO_COLOR", USER, "set: `tessera top` uses no colours", "", "") \
+    X(TESS_VAR_NO_COLOR, "NO_COLOR", USER, "set: terminals get no colours", "", "") \
     X(TESS_VAR_TERM, "TERM", SYSTEM, "kind of the terminal", "", "") \
     X(TESS_VAR_PATH, "PATH", SYSTEM, "folders of programs: mpirun, python3, graders", "", "") \
     X(TESS_VAR_HOME, "HOME", SYSTEM, "the user's folder, for ~ in paths", "", "") \
