@@ -68,7 +68,8 @@ typedef struct tess_launch_options {
     const struct tess_persist_set *persist; /* one block per rank, which the rank inherits; borrowed; NULL: none */
     /* Decides about a failure once its root cause is known. The job stands still during the call. NULL: always STOP. */
     void (*decide)(void *self, const tess_failure *failure, tess_launch_decision *decision);
-    /* Called some 20 times a second while ranks run. pids (n_ranks); 0: the rank has ended. May be NULL. */
+    /* Called before the ranks start, and some 20 times a second while they run. pids (n_ranks); 0: the rank does not
+     * run. May be NULL. */
     void (*tick)(void *self, const struct tess_job *job, const pid_t *pids);
     void *self;
     /* Called as often, to look after children of the caller that are not ranks. May be NULL. */
