@@ -183,7 +183,7 @@ static tess_status run_ranks(launcher *l, double timeout_s)
     if (l->what.argv != NULL && pipe2(report, O_CLOEXEC) != 0)
         return tess_os_error("pipe", "for the ranks");
     l->what.report_fd = report[1];
-    if (l->options.tick != NULL) /* what is asked of the ranks is on the board before their first step */
+    if (l->options.tick != NULL) /* a request to the ranks is on the board before their first step */
         l->options.tick(l->options.self, &l->job, l->pids);
     tess_status status = launch_start_ranks(l);
     tess_os_close(&report[1]);
