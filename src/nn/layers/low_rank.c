@@ -189,9 +189,9 @@ static tess_status a_gradient_of_view(const tess_layer_call *c, const tess_linea
     const int64_t n = l->adapter.rank * l->n_in, tokens = c->T / c->n_leaves;
     const bool accumulate = first_of_view(c, l) > 0;
     float *const leaves = c->low_rank.leaves, *dw = c->dw[l->adapter.a];
-    const tess_leaf_sum sum = {dw, leaves + c->n_leaves * n, NULL, n};
-    if (c->n_leaves == 1)
+    if (c->n_leaves == 1) /* there is no room for leaves */
         return add_a_gradient(c, l, x, 0, c->T, 0, accumulate, dw);
+    const tess_leaf_sum sum = {dw, leaves + c->n_leaves * n, NULL, n};
     for (int leaf = 0; leaf < c->n_leaves; leaf++) {
         float *const own = leaves + leaf * n;
         TESS_TRY(add_a_gradient(c, l, x, leaf * tokens, tokens, 0, accumulate, own));

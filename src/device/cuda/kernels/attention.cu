@@ -383,10 +383,10 @@ static __global__ void __launch_bounds__(THREADS, N == 4 ? 2 : BLOCKS) backward_
     }
 }
 
-/* The sums of a key between calls: dk (D), then dv (D). */
+/* The sums of a key between calls: dk (D), then dv (D). NULL: the call keeps none. */
 static __device__ inline float *keys_state(const attention_call &c, int64_t row, int64_t kv)
 {
-    return c.state + (row * c.G + kv) * 2 * c.D;
+    return c.state != NULL ? c.state + (row * c.G + kv) * 2 * c.D : NULL;
 }
 
 /* Computes dk and dv of a tile of keys: over the query heads that share the keys, and the queries of each head,
