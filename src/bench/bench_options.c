@@ -49,10 +49,10 @@ static const tess_option comm[] = {
 #define CHOICE(key_, field_, fallback_, choices_, help_) \
     ROW(key_, TESS_OPTION_CHOICE, field_, .fallback = fallback_, .choices = choices_, .help = help_)
 
-/* Rows that several benches share. `usual` is a model in step_models.h. */
+/* Rows that several benches share. `usual` is a name in nn/named_models.h. */
 #define MODEL(field_, usual)       \
     PATH("--model", field_, usual, \
-         "gpt2-124m, gpt2-1.5b, llama-1b, llama-5m, a config.json or a Hugging Face folder; default: " usual)
+         "a name (gpt2-124m, llama-1b, ...), a config.json or a Hugging Face folder; default: " usual)
 #define RANKS(field_, usual) \
     INT("-n", field_, usual, 1, 128, "ranks, processes on this machine; --threads are those of one rank")
 #define BATCH(field_, usual) INT("--batch", field_, usual, 1, 1 << 20, "rows of a step over all ranks")
