@@ -42,13 +42,14 @@ typedef struct comm_region {
     bool shared; /* one copy for all ranks; otherwise one window for each rank */
 } comm_region;
 
-/* State of a dry rank (dry/dry_runtime.h). */
+/* State of a dry rank (dry/dry_runtime.h). `event` of its works is the number of the operation in `trace`, plus 1. */
 typedef struct comm_dry {
     tess_mem *room;       /* addresses of windows and shared memory */
     tess_device *device;  /* device of windows; NULL: none yet */
     tess_control control; /* stands for the memory that a real team shares */
     tess_volume volume;
     struct tess_rehearsal *rehearsal; /* NULL: none (rehearsal/rehearsal.h) */
+    struct tess_work_trace *trace;    /* NULL: none (device/work_trace.h) */
 } comm_dry;
 
 struct tess_runtime {

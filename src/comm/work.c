@@ -4,6 +4,7 @@
 
 #include "base/os/os.h"
 #include "comm/comm_impl.h"
+#include "device/work_trace.h"
 
 /* Records the request before any buffer is touched, so that the ring of a crashed rank shows it. */
 static void record_request(tess_work *work)
@@ -155,6 +156,13 @@ tess_status tess_work_repeat(const tess_work *request, bool detached, tess_work 
     return tess_work_post(work, handle);
 }
 
+/* Records the wait of a dry rank. */
+static void trace_wait(tess_work_trace *trace, const tess_work *work)
+{
+    if (trace != NULL && work->event > 0)
+        tess_work_trace_wait(trace, (int)work->event - 1);
+}
+
 tess_status tess_work_wait(tess_work **handle, double timeout_s)
 {
     TESS_CHECK(handle != NULL && *handle != NULL, TESS_E_INVALID, "tess_work_wait: there is no work");
@@ -164,6 +172,8 @@ tess_status tess_work_wait(tess_work **handle, double timeout_s)
     tess_team_lock(team);
     if (!work->done)
         tess_work_wait_for(work, timeout_s);
+    if (team->runtime->dry != NULL)
+        trace_wait(team->runtime->dry->trace, work);
     tess_status status = work->status;
     if (status != TESS_OK)
         repeat_error(team);

@@ -13,6 +13,7 @@ typedef struct dry_stream {
     tess_kernels table;        /* rows that count, then call those of `inner` */
     const tess_kernels *inner; /* the host's table */
     tess_kernel_work work;
+    tess_work_trace *trace; /* NULL: calls are not recorded */
     int depth; /* rows that are running: some call others, whose work is already counted */
 } dry_stream;
 
@@ -35,6 +36,30 @@ static void dry_free(TESS_UNUSED tess_device *device, void *memory, size_t bytes
 }
 
 /* ---- Rows ---- */
+/* Measures the call if its kind needs more samples. */
+static tess_status measure(tess_work_trace *trace, int index, const tess_kernel_row *row, const void *args)
+{
+    const tess_call_timer *timer = trace->timer;
+    double seconds;
+    if (timer == NULL || index < 0 || trace->calls[index].n_samples >= timer->n_samples)
+        return TESS_OK;
+    if (trace->calls[index].n_samples == 0) /* the first call allocates work space */
+        TESS_TRY_CTX(timer->time(timer->self, row, args, &seconds), "measuring %s", row->name);
+    TESS_TRY_CTX(timer->time(timer->self, row, args, &seconds), "measuring %s", row->name);
+    tess_call *call = &trace->calls[index];
+    call->sample_s[call->n_samples++] = seconds;
+    return TESS_OK;
+}
+
+static tess_status record(const dry_stream *d, const tess_kernel_row *row, tess_kernel_row_id id, const void *args)
+{
+    if (d->trace == NULL)
+        return TESS_OK;
+    const tess_call_key key = tess_call_key_of(id, args);
+    TESS_TRY(measure(d->trace, tess_work_trace_call(d->trace, &key), row, args));
+    return d->trace->status;
+}
+
 static tess_status count(tess_stream *s, tess_kernel_row_id id, const void *args)
 {
     dry_stream *d = (dry_stream *)s;
@@ -43,6 +68,7 @@ static tess_status count(tess_stream *s, tess_kernel_row_id id, const void *args
         tess_kernel_work work = tess_kernel_work_of(row, args);
         d->work.bytes += work.bytes;
         d->work.flops += work.flops;
+        TESS_TRY(record(d, row, id, args));
     }
     d->depth++;
     tess_status status = row->call(d->inner, s, args);
@@ -102,16 +128,27 @@ static void close_dry(tess_device *device)
     tess_mem_free(device->mem, device);
 }
 
-static tess_status dry_copy(TESS_UNUSED tess_stream *stream, TESS_UNUSED void *to, TESS_UNUSED const void *from,
-                            TESS_UNUSED size_t bytes)
+/* Records a copy, which reads and writes its bytes, or a fill, which writes them. */
+static tess_status record_bytes(const tess_stream *stream, int kind, size_t bytes)
 {
-    return TESS_OK;
+    tess_work_trace *trace = ((const dry_stream *)stream)->trace;
+    if (trace == NULL)
+        return TESS_OK;
+    const double moved = (double)bytes * (kind == TESS_CALL_COPY ? 2 : 1);
+    const tess_call_key key = {
+        .kind = kind, .dtype = TESS_U8, .to_dtype = TESS_U8, .size = {(int64_t)bytes}, .bytes = moved};
+    (void)tess_work_trace_call(trace, &key);
+    return trace->status;
 }
 
-static tess_status dry_fill(TESS_UNUSED tess_stream *stream, TESS_UNUSED void *to, TESS_UNUSED int byte,
-                            TESS_UNUSED size_t bytes)
+static tess_status dry_copy(tess_stream *stream, TESS_UNUSED void *to, TESS_UNUSED const void *from, size_t bytes)
 {
-    return TESS_OK;
+    return record_bytes(stream, TESS_CALL_COPY, bytes);
+}
+
+static tess_status dry_fill(tess_stream *stream, TESS_UNUSED void *to, TESS_UNUSED int byte, size_t bytes)
+{
+    return record_bytes(stream, TESS_CALL_FILL, bytes);
 }
 
 static void describe(tess_mem *mem, const char *name, dry_device *d)
@@ -162,6 +199,12 @@ tess_status tess_dry_stream_create(tess_mem *mem, int n_threads, const char *ker
 size_t tess_stream_work_bytes(const tess_stream *stream)
 {
     return stream->scratch_bytes + stream->outer_scratch_bytes + stream->wide_scratch_bytes;
+}
+
+void tess_dry_stream_trace(tess_stream *stream, tess_work_trace *trace)
+{
+    if (stream->device->table->close == close_dry)
+        ((dry_stream *)stream)->trace = trace;
 }
 
 tess_kernel_work tess_dry_stream_work(const tess_stream *stream)

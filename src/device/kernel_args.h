@@ -662,20 +662,21 @@ typedef struct tess_row_sumsq_args {
  * VEC. kernel_rows.c defines the words, and what counts the lists and the work of the few rows that are composed. */
 /* clang-format off */
 #define TESS_KERNEL_ROWS(ROW)                                                                                          \
-    ROW(gemm, tess_gemm, REF, (PRODUCT()), (), DTYPE(ab_dtype), ITEMS(m), .work = work_of_gemm)                        \
+    ROW(gemm, tess_gemm, REF, (PRODUCT()), (), DTYPE(ab_dtype), ITEMS(m),                                              \
+        .work = work_of_gemm, .variant = variant_of_gemm)                                                              \
     ROW(gemm_fused, tess_gemm_fused, REF,                                                                              \
         (PRODUCT(g.), TERM(0), TERM(1),                                                                                \
          UPDATES(gate, MATRIX(g.m, g.n), LIKE(g.c_dtype)), UPDATES(up, MATRIX(g.m, g.n), LIKE(g.c_dtype)),             \
          WRITES(y, MATRIX(g.m, g.n), LIKE(g.c_dtype)), OPERAND(work, TESS_WORKS, BLOCK(1))),                           \
-        (), DTYPE(g.ab_dtype), ITEMS(g.m), .work = work_of_gemm_fused)                                                 \
+        (), DTYPE(g.ab_dtype), ITEMS(g.m), .work = work_of_gemm_fused, .variant = variant_of_gemm_fused)               \
     ROW(gemm_grouped, tess_gemm_grouped, REF, (OPERAND(work, TESS_WORKS, BLOCK(1))),                                   \
-        (), DTYPE(ab_dtype), LISTS(grouped_lists), .work = work_of_gemm_grouped)                                       \
+        (), DTYPE(ab_dtype), LISTS(grouped_lists), .work = work_of_gemm_grouped, .variant = variant_of_gemm_grouped)   \
     ROW(attention_forward, tess_attention, REF,                                                                        \
         (TOKENS(q, TESS_READS, , n_heads, .stride = AT(q_stride)), READS(sinks, ROW_OF(n_heads), OWN),                 \
          TOKENS(out, TESS_WRITES, , n_heads, .stride = AT(out_stride)),                                                \
          OPERAND(lse, TESS_WRITES, ROW_OF(n_heads), FLOATS, .gathered = true),                                         \
          OPERAND(state, TESS_UPDATES, ROW_OF(n_heads), FLOATS, .gathered = true)),                                     \
-        (), DTYPE(dtype), LISTS(attention_lists), .work = work_of_attention)                                           \
+        (), DTYPE(dtype), LISTS(attention_lists), .work = work_of_attention, .variant = variant_of_attention)          \
     ROW(attention_backward, tess_attention_grad, REF,                                                                  \
         (TOKENS(forward.q, TESS_READS, forward., n_heads, .stride = AT(forward.q_stride)),                             \
          READS(forward.sinks, ROW_OF(forward.n_heads), LIKE(forward.dtype)),                                           \
@@ -688,7 +689,8 @@ typedef struct tess_row_sumsq_args {
          WRITES(dsinks, ROW_OF(forward.n_heads), FLOATS),                                                              \
          OPERAND(forward.state, TESS_UPDATES, ROW_OF(forward.n_heads), FLOATS, .gathered = true),                      \
          OPERAND(delta, TESS_UPDATES, ROW_OF(forward.n_heads), FLOATS, .gathered = true)),                             \
-        (), DTYPE(forward.dtype), LISTS(attention_lists), .work = work_of_attention_grad)                              \
+        (), DTYPE(forward.dtype), LISTS(attention_lists),                                                              \
+        .work = work_of_attention_grad, .variant = variant_of_attention)                                               \
     ROW(rmsnorm_forward, tess_norm_args, VEC,                                                                          \
         (READS(x, MATRIX(T, C), OWN), READS(residual, MATRIX(T, C), OWN), WRITES(h_out, MATRIX(T, C), OWN),            \
          READS(w, ROW_OF(C), OWN), WRITES(y, MATRIX(T, C), OWN), WRITES(rstd, EACH(T), FLOATS)),                       \

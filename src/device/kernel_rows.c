@@ -11,6 +11,19 @@ static void add_product(tess_kernel_work *work, const tess_gemm *g, int64_t k)
     work->bytes += (m * terms + terms * n) * (double)tess_dtype_size(g->ab_dtype);
 }
 
+/* The bits: A is transposed, B is transposed, C is added to, K has leaves. */
+static int32_t variant_of_gemm(const void *args)
+{
+    const tess_gemm *g = args;
+    return g->trans_a | g->trans_b << 1 | g->accumulate << 2 | (g->leaf > 0) << 9;
+}
+
+static int32_t variant_of_gemm_fused(const void *args)
+{
+    const tess_gemm_fused *f = args;
+    return variant_of_gemm(&f->g) | f->n_terms << 3 | (int32_t)f->then << 5 | (f->gate != NULL) << 8;
+}
+
 static void work_of_gemm(const void *args, tess_kernel_work *work)
 {
     const tess_gemm *g = args;
@@ -59,6 +72,20 @@ static const tess_operand_list grouped_lists[] = {{
                  OF_PRODUCT(terms[1].a, TESS_READS), OF_PRODUCT(terms[1].b, TESS_READS), OF_PRODUCT(gate, TESS_UPDATES),
                  OF_PRODUCT(up, TESS_UPDATES), OF_PRODUCT(y, TESS_WRITES)},
 }};
+
+/* Products of one job are alike, so the first tells how they are stored. */
+static int32_t variant_of_gemm_grouped(const void *args)
+{
+    const tess_gemm_grouped *x = args;
+    return x->n_products > 0 ? variant_of_gemm_fused(&x->products[0]) : 0;
+}
+
+/* The channels of a head decide the speed of attention, and its operands do not state them. */
+static int32_t variant_of_attention(const void *args)
+{
+    const tess_attention *a = args;
+    return (int32_t)a->head_size << 2 | (a->window > 0) << 1 | (a->state != NULL);
+}
 
 static int64_t count_sequences(const void *args)
 {

@@ -93,6 +93,9 @@ typedef struct tess_kernel_row {
     /* Computes what a call moves and computes. NULL: the sum over operands, and `flops`. */
     void (*work)(const void *args, tess_kernel_work *work);
     const void *example; /* arguments of one item, without memory */
+    /* Returns a number for what changes a call's speed in addition to its sizes and dtypes: transposed operands, further
+     * steps. NULL: 0. */
+    int32_t (*variant)(const void *args);
 } tess_kernel_row;
 
 const tess_kernel_row *tess_kernel_row_of(tess_kernel_row_id id);

@@ -1,7 +1,9 @@
 #include "plan/dry_rank.h"
 
 #include <math.h>
+#include <stdio.h>
 
+#include "base/mem/dry_mem.h"
 #include "base/mem/named.h"
 #include "base/os/os.h"
 #include "base/text/text.h"
@@ -92,6 +94,36 @@ static int64_t enough_batches(const tess_engine *e, int64_t n)
     return n_local > enough ? enough * e->at.n_data : n;
 }
 
+/* Records the work of the step from now on, with the phases of the engine's clock. NULL: no more. */
+static void trace_step(tess_engine *e, tess_work_trace *trace)
+{
+    tess_dry_runtime_trace(e->runtime, trace);
+    tess_dry_stream_trace(e->stream, trace);
+    tess_dry_stream_trace(e->compute.stream, trace);
+    if (trace != NULL)
+        trace->clock = &e->clock;
+}
+
+static tess_status traced_step(tess_engine *e, const tess_batch_source *source, tess_work_trace *trace,
+                               tess_engine_report *result)
+{
+    trace_step(e, trace);
+    tess_status status = tess_engine_step(e, source, result);
+    trace_step(e, NULL);
+    if (trace != NULL)
+        trace->clock = NULL;
+    return status == TESS_OK && trace != NULL ? trace->status : status;
+}
+
+/* The micro-batches of a step, over all ranks, that a dry rank runs. */
+static int64_t micros_of(const tess_engine *e, const tess_memory_plan *plan, int64_t n)
+{
+    if (!plan->moves)
+        return enough_batches(e, n);
+    const int64_t most = plan->most_micros * e->at.n_data;
+    return most > 0 && n > most ? most : n;
+}
+
 /* Runs a step of the engine. A rank without a micro-batch computes in evaluations only. `report` NULL: the step is not
  * recorded. */
 static tess_status step(tess_engine *e, const tess_memory_plan *plan, dry_batches *b, tess_dry_report *report)
@@ -103,10 +135,10 @@ static tess_status step(tess_engine *e, const tess_memory_plan *plan, dry_batche
     tess_batch_source source = tess_engine_source(e, b, next);
     source.divisor = 1;
     TESS_TRY(tess_fsdp_reserve(e->fsdp, source.n_micro * e->at.degree[TESS_AXIS_CP]));
-    source.n_micro = plan->moves ? source.n_micro : enough_batches(e, source.n_micro);
+    source.n_micro = micros_of(e, plan, source.n_micro);
     *volume = (tess_volume){.n_rows = 0};
     tess_dry_runtime_rehearse(e->runtime, report != NULL ? plan->rehearsal : NULL);
-    TESS_TRY(tess_engine_step(e, &source, &result));
+    TESS_TRY(traced_step(e, &source, report != NULL ? plan->trace : NULL, &result));
     tess_dry_runtime_rehearse(e->runtime, NULL);
     if (report != NULL) {
         report->volume = *volume;
@@ -213,6 +245,32 @@ static tess_status take_counters(const tess_engine *e, const tess_engine *second
     return count_saved(e, second, r);
 }
 
+/* ---- The peak ---- */
+/* Tells the peak which moment of the step it is. An observer of a dry rank's phases. */
+static void note_moment(tess_runtime *rt, const char *phase, TESS_UNUSED int64_t step, int64_t detail)
+{
+    char moment[64];
+    if (detail >= 0)
+        snprintf(moment, sizeof(moment), "%s of layer %lld", phase, (long long)detail);
+    else
+        snprintf(moment, sizeof(moment), "%s", phase);
+    tess_mem_peak_moment(tess_runtime_mem(rt), moment);
+}
+
+static void ignore_end(TESS_UNUSED void *self) {}
+
+static void follow_peak(tess_runtime *rt, tess_mem_peak *peak)
+{
+    if (peak == NULL)
+        return;
+    const comm_observer observer = {
+        .self = rt, .submit = tess_dry_runtime_submit, .phase_over = ignore_end, .phase = note_moment};
+    tess_runtime_observe(rt, &observer);
+    *peak = (tess_mem_peak){.bytes = 0};
+    tess_mem_follow_peak(tess_runtime_mem(rt), peak);
+    tess_mem_peak_moment(tess_runtime_mem(rt), "setup");
+}
+
 /* ---- A rank ---- */
 /* Shards are on a device wherever the configuration allows it. */
 static tess_status need_nothing(tess_mem *mem, const tess_config *config, const tess_model *model, int rank,
@@ -286,8 +344,7 @@ static tess_status run(tess_runtime *rt, const tess_memory_plan *plan, const tes
     return status;
 }
 
-/* The number of threads of a rank, by the rule with which the runtime divides cores. */
-static int threads_of(const tess_memory_plan *plan)
+int tess_dry_threads(const tess_memory_plan *plan)
 {
     int share = tess_os_cores() / (plan->n_local + plan->n_drawing);
     return plan->n_threads > 0 ? plan->n_threads : share > 1 ? share : 1;
@@ -304,9 +361,11 @@ tess_status tess_dry_rank(const tess_memory_plan *plan, const tess_model_config 
                                       .world = n_train + (plan->task != NULL ? (int)plan->config->rollout.ranks : 0),
                                       .ranks_a_host = plan->n_local + plan->n_drawing,
                                       .hosts = plan->hosts,
-                                      .n_threads = threads_of(plan),
-                                      .kernels = plan->kernels};
+                                      .n_threads = tess_dry_threads(plan),
+                                      .kernels = plan->kernels,
+                                      .fills = plan->fills};
     *report = (tess_dry_report){.work = 0};
     TESS_TRY(tess_dry_runtime_create(&options, &rt));
+    follow_peak(rt, plan->peak);
     return run(rt, plan, model, n_train, report);
 }

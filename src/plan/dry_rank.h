@@ -25,6 +25,9 @@ typedef struct tess_dry_report {
 /* Counts the peaks of a dry rank's pools, on the host and on the device that it computes on. */
 void tess_dry_count(const tess_mem *mem, const tess_compute *compute, tess_dry_report *report);
 
+/* The number of threads of a rank, by the rule with which the runtime divides cores. */
+int tess_dry_threads(const tess_memory_plan *plan);
+
 /* Runs rank `rank` of the plan dry. `host` counts what the first of a host's ranks counts for all that share it, where
  * this rank is the first.
  * TESS_E_INVALID: the configuration does not fit the model or the number of ranks

@@ -6,53 +6,64 @@
 
 #include "base/core/options.h"
 
-/* Kinds of links, by what they connect. */
-#define TESS_LINK_ROWS(ROW)                    \
-    ROW(SHARED_MEMORY, shared_memory, "the memory of one host") \
-    ROW(NVLINK, nvlink, "NVLink, NVSwitch and Infinity Fabric between devices") \
-    ROW(PCIE, pcie, "PCIe between devices of one host") \
-    ROW(INFINIBAND, infiniband, "InfiniBand between hosts") \
-    ROW(ROCE, roce, "RDMA over Ethernet between hosts") \
-    ROW(ETHERNET, ethernet, "TCP over Ethernet between hosts")
-#define TESS_LINK_ENUM(id, name, help) TESS_LINK_##id,
+/* Kinds of links: ROW(ID, NAME, IN_HOST, HELP), the fastest inside a host first, then the fastest between hosts. IN_HOST:
+ * the link connects devices of one host, or of a rack that is like one host. */
+#define TESS_LINK_ROWS(ROW)                                                            \
+    ROW(NVLINK, nvlink, true, "NVLink, NVSwitch or Infinity Fabric between devices")   \
+    ROW(SHARED_MEMORY, shared_memory, true, "the memory of one host, between its ranks") \
+    ROW(PCIE, pcie, true, "PCIe between devices of one host")                          \
+    ROW(INFINIBAND, infiniband, false, "InfiniBand between hosts")                     \
+    ROW(ROCE, roce, false, "RDMA over Ethernet between hosts")                         \
+    ROW(ETHERNET, ethernet, false, "TCP over Ethernet between hosts")
+#define TESS_LINK_ENUM(id, name, in_host, help) TESS_LINK_##id,
 typedef enum tess_link_kind { TESS_LINK_ROWS(TESS_LINK_ENUM) TESS_LINKS } tess_link_kind;
 #undef TESS_LINK_ENUM
 const char *tess_link_name(tess_link_kind kind);
 
 typedef struct tess_machine_link {
     double gb_per_s;   /* 10^9 bytes per second and direction of one device; 0: the machine lacks the link */
-    double latency_us; /* of one message */
-    int64_t reach;     /* consecutive ranks that it connects; 0: all ranks of a host, or of the job between hosts */
+    double latency_us; /* time of one message without its bytes */
     double efficiency; /* share of gb_per_s that large messages reach */
+    int64_t reach;     /* consecutive ranks that it connects; 0: those of a host, or of the whole job */
     char source[TESS_TEXT_SIZE];
 } tess_machine_link;
 
+typedef struct tess_machine_about {
+    char name[TESS_TEXT_SIZE], title[TESS_TEXT_SIZE];
+    int kind;        /* tess_machine_kind */
+    int64_t devices; /* number of GPUs of a host, or of cores */
+} tess_machine_about;
+
+typedef struct tess_machine_compute {
+    /* peak of a GPU, or of a host, for dense products, in 10^12 operations per second; 0: it lacks the dtype */
+    double bf16_tflops, fp8_tflops, fp32_tflops;
+    double vector_tflops;                    /* the same for elementwise kernels in float32 */
+    double efficiency, attention_efficiency; /* share of the peak that large products, and attention, reach */
+    double launch_us;                        /* time from one kernel to the next */
+    char source[TESS_TEXT_SIZE];
+} tess_machine_compute;
+
+typedef struct tess_machine_memory {
+    double gb, gb_per_s; /* of a GPU, or of a host: 10^9 bytes, and 10^9 bytes per second */
+    double efficiency;   /* share of gb_per_s that kernels reach */
+    double host_gb;      /* memory of the host, for what is there; 0: not known */
+    char source[TESS_TEXT_SIZE];
+} tess_machine_memory;
+
+typedef struct tess_machine_cost {
+    double watts;    /* of a GPU with its share of the host, or of a host; 0: not known */
+    double per_hour; /* price of a GPU, or of a host; 0: not known */
+    char currency[TESS_TEXT_SIZE];
+    char source[TESS_TEXT_SIZE];
+} tess_machine_cost;
+
 typedef struct tess_machine {
-    struct {
-        char name[TESS_TEXT_SIZE], title[TESS_TEXT_SIZE];
-        int64_t devices; /* of a host */
-        int kind;        /* tess_machine_kind */
-    } machine;
-    struct {
-        double bf16_tflops, fp16_tflops, fp8_tflops, fp32_tflops; /* dense; 0: the device lacks the dtype */
-        double efficiency;        /* share of the peak that large products reach */
-        double efficiency_attention;
-        double launch_us;         /* time from one kernel to the next */
-        double vector_tflops;     /* of elementwise kernels, in float32 */
-        char source[TESS_TEXT_SIZE];
-    } compute;
-    struct {
-        double gb, gb_per_s, efficiency; /* 10^9 bytes; share of gb_per_s that kernels reach */
-        double host_gb;                  /* memory of a host, for what is there; 0: not known */
-        char source[TESS_TEXT_SIZE];
-    } memory;
-    struct {
-        double watts, per_hour; /* of one device, and its price; 0: not known */
-        char currency[TESS_TEXT_SIZE];
-        char source[TESS_TEXT_SIZE];
-    } cost;
+    tess_machine_about machine;
+    tess_machine_compute compute;
+    tess_machine_memory memory;
+    tess_machine_cost cost;
     tess_machine_link links[TESS_LINKS];
-    const struct tess_kernel_times *times; /* measured times, or NULL; borrowed */
+    const struct tess_kernel_times *times; /* measured times, which replace those of the data sheet; borrowed; or NULL */
 } tess_machine;
 
 /* GPU: links work while the device computes. CPU: ranks share the cores of a host, and move bytes themselves. */
@@ -66,12 +77,16 @@ tess_status tess_machine_parse(tess_mem *mem, const char *text, size_t size, con
 tess_status tess_machine_load(tess_mem *mem, const char *name, tess_machine *machine);
 /* Returns the name of machine `i` of the binary, or NULL after the last. */
 const char *tess_machine_name(int i);
-/* Describes the machine that this process runs on. */
-void tess_machine_here(tess_machine *machine);
+/* Describes the machine that this process runs on: its cores and memory, and the peaks and the bandwidth of `times`, or
+ * if that is NULL, peaks that are measured for about 20 ms. */
+tess_status tess_machine_here(tess_mem *mem, const struct tess_kernel_times *times, tess_machine *machine);
 
-/* Finds the slowest link that connects these ranks, which are `stride` apart, `size` in number, on hosts of
- * `ranks_a_host`. TESS_E_INVALID: the machine lacks it; the message names the kinds that would do. */
+/* Finds the link between the ranks of a team: `size` ranks from `first` on, `stride` apart, on hosts of `ranks_a_host`.
+ * It is the fastest one that connects all of them. TESS_E_INVALID: the machine has none; the message names the kinds that
+ * would do. */
 tess_status tess_machine_link_of(const tess_machine *machine, int first, int stride, int size, int ranks_a_host,
                                  tess_link_kind *kind);
+/* Returns the ranks of a host for this many ranks: as many as it has GPUs; a host of CPUs takes all. */
+int tess_machine_ranks_a_host(const tess_machine *machine, int n_ranks);
 
 #endif

@@ -20,6 +20,10 @@ typedef struct tess_memory_plan {
     const tess_dry_task *task; /* builds objects next to the engine; NULL: there are none */
     struct tess_rehearsal
         *rehearsal; /* gets the operations of a dry rank's step (comm/rehearsal/rehearsal.h), or NULL */
+    struct tess_work_trace *trace; /* gets the work of a dry rank's step (device/work_trace.h), or NULL */
+    struct tess_mem_peak *peak;    /* gets what a dry rank has when it has most (base/mem/dry_mem.h), or NULL */
+    int64_t most_micros;           /* a dry rank runs at most this many micro-batches of its own; 0: no limit */
+    bool fills;                    /* dry ranks have memory, so that the trace's timer can run kernels */
 } tess_memory_plan;
 
 /* Makes the plan of a configuration. */
@@ -65,6 +69,10 @@ tess_status tess_memory_ranks_open(tess_mem *mem, const tess_model_config *model
                                    bool is_exact, tess_memory_ranks **ranks);
 tess_status tess_memory_ranks_need(tess_memory_ranks *ranks, int rank, const tess_memory_of_rank **need);
 void tess_memory_ranks_close(tess_memory_ranks **ranks);
+
+struct tess_dry_report;
+/* Returns what a dry rank of the plan needs, in addition to what it counted itself. */
+tess_memory_of_rank tess_memory_of_report(const tess_memory_plan *plan, const struct tess_dry_report *dry);
 
 /* Predicts the memory of one rank, with exactly the rows that it has. The ranks after those that train only draw. */
 tess_status tess_memory_predict_rank(const tess_model_config *model, const tess_memory_plan *plan, int rank,

@@ -51,24 +51,25 @@ static bool keeps_generations(const tess_config *c, const tess_dry_report *dry)
     return dry->resides && ((c->recovery.enable && c->recovery.hot) || c->checkpoint.memory_copies);
 }
 
-static void describe(const tess_memory_plan *plan, const tess_dry_report *dry, tess_memory_of_rank *out)
+tess_memory_of_rank tess_memory_of_report(const tess_memory_plan *plan, const tess_dry_report *dry)
 {
-    *out = (tess_memory_of_rank){.work = dry->work,
+    tess_memory_of_rank out = {.work = dry->work,
                                  .resident = dry->resident,
                                  .n_units = dry->n_units,
                                  .largest_unit = dry->largest_unit,
                                  .n_blocks = dry->n_blocks};
-    memcpy(out->pool, dry->host, sizeof(out->pool));
-    memcpy(out->disk, dry->disk, sizeof(out->disk));
-    memcpy(out->device, dry->device, sizeof(out->device));
-    memcpy(out->stages, dry->stages, sizeof(out->stages));
+    memcpy(out.pool, dry->host, sizeof(out.pool));
+    memcpy(out.disk, dry->disk, sizeof(out.disk));
+    memcpy(out.device, dry->device, sizeof(out.device));
+    memcpy(out.stages, dry->stages, sizeof(out.stages));
     for (int pool = TESS_POOL_PARAMS; pool <= TESS_POOL_OPTIMIZER && keeps_generations(plan->config, dry); pool++)
         if (pool != TESS_POOL_GRADS) {
-            out->pool[pool] += dry->engine_host[pool];
-            out->disk[pool] += dry->engine_disk[pool];
+            out.pool[pool] += dry->engine_host[pool];
+            out.disk[pool] += dry->engine_disk[pool];
         }
-    out->pool[TESS_POOL_COMM] += dry->resident;
-    out->pool[TESS_POOL_MISC] += saving_bytes(plan, dry);
+    out.pool[TESS_POOL_COMM] += dry->resident;
+    out.pool[TESS_POOL_MISC] += saving_bytes(plan, dry);
+    return out;
 }
 
 tess_status tess_memory_predict_rank(const tess_model_config *model, const tess_memory_plan *plan, int rank,
@@ -76,7 +77,7 @@ tess_status tess_memory_predict_rank(const tess_model_config *model, const tess_
 {
     tess_dry_report dry;
     TESS_TRY(tess_dry_rank(plan, model, rank, &dry));
-    describe(plan, &dry, out);
+    *out = tess_memory_of_report(plan, &dry);
     return TESS_OK;
 }
 

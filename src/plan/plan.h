@@ -11,6 +11,7 @@
 #include "comm/volume.h"
 #include "plan/machine.h"
 #include "plan/memory_need.h"
+#include "tessera/clock.h"
 
 /* What may go wrong, and what it costs. All zero: nothing goes wrong. */
 typedef struct tess_plan_options {
@@ -122,12 +123,20 @@ typedef struct tess_plan {
 typedef struct tess_planner tess_planner;
 tess_status tess_planner_create(tess_mem *mem, tess_planner **planner);
 void tess_planner_destroy(tess_planner **planner);
+int64_t tess_planner_dry_ranks(const tess_planner *planner); /* number of dry ranks that have run */
 
 /* Makes the plan. One thread at a time may use a planner.
  * TESS_E_INVALID: the configuration does not fit the model or the number of ranks, or the machine lacks a link that the
  * layout needs; the message names it
  * TESS_E_NOMEM: the process may not reserve enough addresses */
 tess_status tess_plan_make(tess_planner *planner, const tess_plan_request *request, tess_plan *plan);
+
+/* Returns a hash of what a plan depends on: the configuration, the model and the ranks. */
+uint64_t tess_plan_key(const tess_plan_request *request);
+/* Multiplies the times, and adapts what follows from them. */
+void tess_plan_time_scale(tess_plan_time *time, double factor);
+/* Lists settings with which the run would fit, each tried with dry ranks. */
+tess_status tess_plan_would_fit(tess_planner *planner, const tess_plan_request *request, char *text, size_t size);
 
 /* Only memory, which is the cheapest part: for pruning. */
 tess_status tess_plan_memory_of(tess_planner *planner, const tess_plan_request *request, tess_plan_memory *memory);

@@ -41,9 +41,14 @@ typedef struct watched_name {
 
 enum { WATCHED_NAMES = 32 /* the last entry counts all further names */ };
 
+/* The `watch` of a block that a peak follows. */
+enum { FOLLOWED = UINT16_MAX };
+
 struct tess_mem {
     pthread_mutex_t lock;
-    bool is_dry;
+    bool is_dry, is_filled;
+    tess_mem_peak *peak;      /* NULL: no peak is followed */
+    tess_mem_peak now;        /* what is allocated now; its moment is the current one */
     tess_pool watched; /* TESS_POOL_COUNT: no pool is watched */
     uint16_t watch;    /* number of the current watch */
     int n_names;
@@ -90,6 +95,11 @@ bool tess_mem_is_dry(const tess_mem *mem)
     return mem->is_dry;
 }
 
+void tess_mem_dry_fill(tess_mem *mem)
+{
+    mem->is_filled = true;
+}
+
 size_t tess_mem_destroy(tess_mem **mem)
 {
     if (*mem == NULL)
@@ -110,6 +120,67 @@ static void add(tess_mem *mem, tess_pool pool, int64_t bytes, int blocks)
     stats->n_blocks += (size_t)blocks;
     if (stats->bytes > stats->peak_bytes)
         stats->peak_bytes = stats->bytes;
+}
+
+/* ---- The peak; callers hold the lock ---- */
+/* Adds bytes of a name to those that are allocated now, and returns the index of the name. */
+static int follow(tess_mem *mem, tess_pool pool, const char *what, int64_t bytes)
+{
+    tess_mem_peak *now = &mem->now;
+    int i = 0;
+    while (i < now->n_names &&
+           (now->names[i].pool != pool || strncmp(now->names[i].what, what, TESS_PEAK_NAME - 1) != 0))
+        i++;
+    if (i == TESS_PEAK_NAMES)
+        i--;
+    if (i == now->n_names) {
+        now->names[i] = (tess_peak_name){.pool = pool};
+        memcpy(now->names[i].what, what, strnlen(what, TESS_PEAK_NAME - 1));
+        now->n_names++;
+    }
+    now->names[i].bytes += (double)bytes;
+    return i;
+}
+
+static void follow_bytes(tess_mem *mem, tess_pool pool, int64_t bytes)
+{
+    tess_mem_peak *now = &mem->now;
+    now->bytes += pool != TESS_POOL_MISC ? (double)bytes : 0;
+    if (now->bytes > mem->peak->bytes)
+        *mem->peak = *now;
+}
+
+static void follow_alloc(tess_mem *mem, block_header *header, const char *what)
+{
+    if (mem->peak == NULL || header->pool == TESS_POOL_MISC)
+        return;
+    header->name = (uint8_t)follow(mem, header->pool, what, (int64_t)header->bytes);
+    header->watch = FOLLOWED;
+    follow_bytes(mem, header->pool, (int64_t)header->bytes);
+}
+
+static void follow_free(tess_mem *mem, const block_header *header)
+{
+    if (mem->peak == NULL || header->watch != FOLLOWED)
+        return;
+    mem->now.names[header->name].bytes -= (double)header->bytes;
+    follow_bytes(mem, header->pool, -(int64_t)header->bytes);
+}
+
+void tess_mem_follow_peak(tess_mem *mem, tess_mem_peak *peak)
+{
+    pthread_mutex_lock(&mem->lock);
+    mem->peak = peak;
+    mem->now = (tess_mem_peak){.bytes = 0};
+    pthread_mutex_unlock(&mem->lock);
+}
+
+void tess_mem_peak_moment(tess_mem *mem, const char *moment)
+{
+    pthread_mutex_lock(&mem->lock);
+    memset(mem->now.moment, 0, sizeof(mem->now.moment));
+    memcpy(mem->now.moment, moment, strnlen(moment, sizeof(mem->now.moment) - 1));
+    pthread_mutex_unlock(&mem->lock);
 }
 
 /* ---- The watch; callers hold the lock ---- */
@@ -134,7 +205,7 @@ static void watch_alloc(tess_mem *mem, block_header *header, const char *what)
 
 static void watch_free(tess_mem *mem, const block_header *header)
 {
-    if (header->watch == mem->watch && header->watch > 0)
+    if (header->watch == mem->watch && header->watch > 0 && header->watch != FOLLOWED)
         mem->names[header->name].bytes -= (int64_t)header->bytes;
 }
 
@@ -142,7 +213,7 @@ void tess_mem_watch(tess_mem *mem, tess_pool pool)
 {
     pthread_mutex_lock(&mem->lock);
     mem->watched = pool;
-    mem->watch = (uint16_t)(mem->watch == UINT16_MAX ? 1 : mem->watch + 1);
+    mem->watch = (uint16_t)(mem->watch == FOLLOWED - 1 ? 1 : mem->watch + 1);
     mem->n_names = 0;
     pthread_mutex_unlock(&mem->lock);
 }
@@ -206,10 +277,12 @@ static block_header *heap_block(size_t bytes)
 tess_status tess_mem_alloc(tess_mem *mem, tess_pool pool, size_t bytes, const char *what, void **out)
 {
     block_header *header = NULL;
-    if (bytes <= SIZE_MAX / 4 && mem->is_dry && bytes >= DRY_BYTES)
+    if (bytes <= SIZE_MAX / 4 && mem->is_dry && !mem->is_filled && bytes >= DRY_BYTES)
         header = dry_block(bytes);
     else if (bytes <= SIZE_MAX / 4)
         header = bytes >= HUGE_BYTES ? map_block(bytes) : heap_block(bytes);
+    if (header != NULL && mem->is_filled && bytes >= HUGE_BYTES)
+        memset(header + 1, 0, bytes); /* a page that was never written is the system's page of zeros, in the cache */
     char hint[TESS_ADDRESS_SPACE_TEXT];
     TESS_CHECK(header != NULL, TESS_E_NOMEM, "cannot allocate %zu bytes for %s (pool %s, %zu bytes in use)%s", bytes,
                what, tess_pool_name(pool), tess_mem_stats(mem, pool).bytes, tess_os_address_space_hint(hint));
@@ -220,6 +293,7 @@ tess_status tess_mem_alloc(tess_mem *mem, tess_pool pool, size_t bytes, const ch
     pthread_mutex_lock(&mem->lock);
     add(mem, pool, (int64_t)bytes, 1);
     watch_alloc(mem, header, what);
+    follow_alloc(mem, header, what);
     pthread_mutex_unlock(&mem->lock);
     *out = header + 1;
     return TESS_OK;
@@ -327,6 +401,7 @@ void tess_mem_free(tess_mem *mem, void *block)
     pthread_mutex_lock(&mem->lock);
     add(mem, header->pool, -(int64_t)header->bytes, -1);
     watch_free(mem, header);
+    follow_free(mem, header);
     if (header->link != NULL)
         *header->link = header->next;
     if (header->next != NULL)
@@ -360,6 +435,10 @@ void tess_mem_count(tess_mem *mem, tess_pool pool, int64_t bytes)
 {
     pthread_mutex_lock(&mem->lock);
     add(mem, pool, bytes, 0);
+    if (mem->peak != NULL && pool != TESS_POOL_MISC) {
+        (void)follow(mem, pool, "memory that ranks share", bytes);
+        follow_bytes(mem, pool, bytes);
+    }
     pthread_mutex_unlock(&mem->lock);
 }
 

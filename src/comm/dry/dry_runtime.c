@@ -8,6 +8,7 @@
 #include "base/os/objects.h"
 #include "comm/comm_impl.h"
 #include "comm/rehearsal/rehearsal.h"
+#include "device/work_trace.h"
 
 enum { RING_EVENTS = 64, MOST_ANSWERED = 1 << 20 };
 
@@ -30,13 +31,46 @@ static void answer(const tess_work *work)
         memcpy(work->out, work->in, work->out_bytes);
 }
 
-/* Called instead of tess_work_post. */
-static tess_status record(tess_work *work, tess_work **handle)
+/* Describes the team of the work. The memory of the names' rest is zero, because teams are compared as bytes. */
+static tess_work_team team_of(const tess_team *team)
+{
+    tess_work_team of;
+    memset(&of, 0, sizeof(of));
+    memcpy(of.name, team->name, strnlen(team->name, sizeof(of.name) - 1));
+    of.size = team->size;
+    of.n_local = team->n_local;
+    of.first = team->ranks[0];
+    of.stride = team->size > 1 ? team->ranks[1] - team->ranks[0] : 1;
+    return of;
+}
+
+/* Adds the work to the trace. Setup of teams and memory is left out. */
+static void trace_work(tess_work_trace *trace, tess_work *work)
+{
+    if (trace == NULL || work->fp.kind >= TESS_TRACE_TEAM_SPLIT)
+        return;
+    const tess_work_team team = team_of(work->team);
+    const bool sends = work->fp.kind == TESS_TRACE_SEND;
+    const double block = (double)work->n * (double)tess_dtype_size(work->dtype);
+    const tess_work_op op = {.kind = work->fp.kind,
+                             .peer = tess_work_is_message(work) ? work->team->ranks[work->fp.root] : -1,
+                             .tag = work->fp.tag,
+                             .bytes = sends ? block : (double)tess_volume_received(work)};
+    work->event = (uint64_t)(tess_work_trace_issue(trace, &team, &op) + 1);
+}
+
+void tess_dry_runtime_trace(tess_runtime *rt, tess_work_trace *trace)
+{
+    rt->dry->trace = trace;
+}
+
+tess_status tess_dry_runtime_submit(tess_work *work, tess_work **handle)
 {
     const comm_dry *dry = work->team->runtime->dry;
     tess_volume_add(&work->team->runtime->dry->volume, work);
     if (dry->rehearsal != NULL)
         work->status = tess_rehearsal_add(dry->rehearsal, work);
+    trace_work(dry->trace, work);
     answer(work);
     return tess_work_pretend(work, handle);
 }
@@ -93,6 +127,8 @@ static tess_status build(tess_runtime *rt, const tess_dry_options *options)
     const tess_kernels *kernels;
     TESS_TRY(TESS_NEW(rt->mem, 1, "dry rank", &rt->dry));
     TESS_TRY(tess_mem_create_dry(&rt->dry->room));
+    if (options->fills)
+        tess_mem_dry_fill(rt->dry->room);
     TESS_TRY(tess_kernels_select(options->kernels, &kernels));
     rt->kernels = kernels->name;
     tess_object_program(&program);
@@ -100,7 +136,7 @@ static tess_status build(tess_runtime *rt, const tess_dry_options *options)
     rt->program_end = program.end;
     TESS_TRY(make_job(rt, options));
     TESS_TRY(tess_stream_create(rt->mem, 1, rt->kernels, &rt->stream));
-    rt->submit = record;
+    rt->submit = tess_dry_runtime_submit;
     return make_world(rt);
 }
 
@@ -114,6 +150,8 @@ tess_status tess_dry_runtime_create(const tess_dry_options *o, tess_runtime **ou
                TESS_E_INVALID, "dry rank %d of %d, %d on a host, %d threads", o->rank, o->world, o->ranks_a_host,
                o->n_threads);
     TESS_TRY(tess_mem_create_dry(&mem));
+    if (o->fills)
+        tess_mem_dry_fill(mem);
     tess_status status = TESS_NEW(mem, 1, "runtime", &rt);
     if (status != TESS_OK) {
         tess_mem_destroy(&mem);

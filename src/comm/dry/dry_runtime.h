@@ -13,6 +13,7 @@ typedef struct tess_dry_options {
     const int *hosts; /* (world) the host of each rank, from 0; NULL: see ranks_a_host */
     int n_threads;
     const char *kernels; /* name of the kernel table (tess_kernels_select) */
+    bool fills;          /* memory is there (tess_mem_dry_fill), so that kernels can be measured on it */
 } tess_dry_options;
 
 /* Creates the runtime of a dry rank. Its tess_mem is dry. Destroy it with tess_dry_runtime_destroy.
@@ -26,8 +27,15 @@ void tess_dry_runtime_destroy(tess_runtime **runtime);
 /* Returns what was recorded so far. The caller may reset it. */
 tess_volume *tess_dry_runtime_volume(tess_runtime *runtime);
 
+/* Records a work and completes it. An observer of a dry rank passes it as its `submit`. */
+tess_status tess_dry_runtime_submit(tess_work *work, tess_work **handle);
+
 struct tess_rehearsal;
 /* Also records the operations from now on, one by one (comm/rehearsal/rehearsal.h). NULL: no more. */
 void tess_dry_runtime_rehearse(tess_runtime *runtime, struct tess_rehearsal *rehearsal);
+
+struct tess_work_trace;
+/* Records the operations from now on, and the waits for them, in `trace` (device/work_trace.h). NULL: no more. */
+void tess_dry_runtime_trace(tess_runtime *runtime, struct tess_work_trace *trace);
 
 #endif

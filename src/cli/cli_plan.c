@@ -1,0 +1,238 @@
+/* `tessera plan`: memory, volume and time of a run before it starts, on this machine or on one that is not here. */
+#include "cli/cli.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem/scoped.h"
+#include "base/os/os.h"
+#include "base/text/json.h"
+#include "bench/plan/calibrate.h"
+#include "bench/plan/measure_plan.h"
+#include "engine/model/model_file.h"
+#include "plan/kernel_times.h"
+#include "plan/plan.h"
+#include "plan/plan_report.h"
+
+enum { MOST_RANKS = 1 << 20, STEPS = 5, SAMPLES = 5 };
+
+typedef struct plan_flags {
+    const char *machine, *cache, *calibrate, *measure, *no_corrections;
+    int64_t ranks, hosts, steps;
+    tess_plan_options options;
+    tess_form_style style;
+} plan_flags;
+
+typedef struct plan_session {
+    tess_mem *mem;
+    const plan_flags *flags;
+    tess_config config;
+    tess_model_config model;
+    tess_kernel_times times;
+    char times_path[1024];
+    tess_machine machine;
+    tess_planner *planner;
+    tess_plan_request request;
+} plan_session;
+
+/* ---- Measured times ---- */
+/* Loads this machine's times, if there are any. */
+static tess_status load_times(plan_session *s)
+{
+    s->times.mem = s->mem;
+    TESS_TRY(tess_kernel_times_path(s->flags->cache != NULL ? s->flags->cache : "", s->times_path,
+                                    sizeof(s->times_path)));
+    return tess_os_is_file(s->times_path) ? tess_kernel_times_load(&s->times, s->times_path) : TESS_OK;
+}
+
+static tess_status save_times(plan_session *s)
+{
+    char folder[1024];
+    snprintf(folder, sizeof(folder), "%s", s->times_path);
+    *strrchr(folder, '/') = '\0';
+    TESS_TRY(tess_os_make_dirs(folder));
+    (void)tess_machine_fingerprint(s->times.machine, sizeof(s->times.machine));
+    return tess_kernel_times_save(&s->times, s->times_path);
+}
+
+static const tess_form_part calibrated_form[] = {
+    {.text = "{kernels} call{kernels:s} of kernels and {operations} operation{operations:s} between ranks are measured; "
+             "they are in\n{path}\n"},
+    {NULL, NULL}};
+
+static tess_status report_calibration(plan_session *s)
+{
+    TESS_TRY(save_times(s));
+    json_t *report = json_pack("{s:I, s:I, s:o}", "kernels", (json_int_t)s->times.n_calls, "operations",
+                               (json_int_t)s->times.n_ops, "path", tess_json_text(s->times_path));
+    return cli_report(s->mem, report, calibrated_form, s->flags->style, JSON_INDENT(2));
+}
+
+/* ---- The request ---- */
+static tess_status load_run(plan_session *s, char *const *words, int n_words)
+{
+    const char *path = tess_config_take_path(&words, &n_words);
+    TESS_TRY(tess_config_load(s->mem, path, words, n_words, &s->config));
+    TESS_TRY(tess_config_check_step(&s->config, (int)s->flags->ranks));
+    TESS_TRY(tess_config_load_model(&s->config, NULL, &s->model));
+    return tess_config_check_trainable(s->mem, &s->config, &s->model);
+}
+
+static tess_status load_machine(plan_session *s)
+{
+    const char *name = s->flags->machine;
+    if (name == NULL || strcmp(name, "here") == 0)
+        return tess_machine_here(s->mem, s->times.n_calls > 0 ? &s->times : NULL, &s->machine);
+    return tess_machine_load(s->mem, name, &s->machine);
+}
+
+static tess_status make_request(plan_session *s)
+{
+    const plan_flags *f = s->flags;
+    TESS_CHECK(f->hosts == 0 || f->ranks % f->hosts == 0, TESS_E_INVALID,
+               "--hosts %lld: %lld ranks do not divide evenly: give a divisor of the ranks", (long long)f->hosts,
+               (long long)f->ranks);
+    s->request = (tess_plan_request){.config = &s->config,
+                                     .model = &s->model,
+                                     .machine = &s->machine,
+                                     .n_ranks = (int)f->ranks,
+                                     .ranks_a_host = f->hosts > 0 ? (int)(f->ranks / f->hosts) : 0,
+                                     .options = f->options};
+    return tess_planner_create(s->mem, &s->planner);
+}
+
+/* What a correction belongs to: the configuration, the model, the ranks. */
+static uint64_t key_of(const plan_session *s)
+{
+    return tess_plan_key(&s->request) >> 1; /* JSON has no integers above INT64_MAX */
+}
+
+static void correct(const plan_session *s, tess_plan_time *t)
+{
+    const double factor =
+        s->machine.times != NULL && s->flags->no_corrections == NULL ? tess_kernel_times_factor(&s->times, key_of(s)) : 1;
+    tess_plan_time_scale(t, factor);
+}
+
+/* ---- Reports ---- */
+/* Refuses a plan that does not fit, and says what would. */
+static tess_status check_room(plan_session *s, const tess_plan *plan)
+{
+    char bytes[32], room[32], missing[32], with[640];
+    const tess_plan_memory *m = &plan->memory;
+    if (m->missing <= 0)
+        return TESS_OK;
+    TESS_TRY(tess_plan_would_fit(s->planner, &s->request, with, sizeof(with)));
+    return TESS_FAIL(TESS_E_INVALID, "this does not fit on '%s': %s are needed, %s are there, %s too little. It would fit %s",
+                     s->machine.machine.name, tess_format_bytes(m->bytes, bytes, sizeof(bytes)),
+                     tess_format_bytes(m->room, room, sizeof(room)),
+                     tess_format_bytes(m->missing, missing, sizeof(missing)), with);
+}
+
+static tess_status show_plan(plan_session *s)
+{
+    tess_plan plan;
+    TESS_TRY(tess_plan_make(s->planner, &s->request, &plan));
+    correct(s, &plan.time);
+    TESS_TRY(cli_report(s->mem, tess_plan_json(&s->request, &plan), tess_plan_form, s->flags->style, JSON_INDENT(2)));
+    return check_room(s, &plan);
+}
+
+static const tess_form_part measured_form[] = {
+    {.text = "predicted and measured: {steps} steps of {ranks} rank{ranks:s}, medians of steps and means of phases\n"
+             "  row              predicted     measured     error\n"
+             "{*rows}  {name:-12} {predicted:13m} {measured:12m}  {error:8.1%}  {unit}\n{/}"
+             "the difference is stored, and the next plan of this configuration uses it (--no-corrections does not)\n"},
+    {NULL, NULL}};
+
+static tess_status measure(plan_session *s)
+{
+    tess_plan plan;
+    tess_measured_step step;
+    tess_memory_of_rank rank0;
+    const tess_memory_plan of = tess_memory_plan_of(&s->config, (int)s->flags->ranks);
+    TESS_CHECK(s->flags->machine == NULL || strcmp(s->flags->machine, "here") == 0, TESS_E_INVALID,
+               "--measure runs steps on this machine: leave --machine out");
+    TESS_TRY(tess_plan_make(s->planner, &s->request, &plan));
+    TESS_TRY(tess_memory_predict_rank(&s->model, &of, 0, &rank0));
+    TESS_TRY(tess_measure_step(&s->request, (int)s->flags->steps, &step));
+    const tess_step_correction correction = {.config = key_of(s), .factor = step.step_s / plan.time.step_s};
+    TESS_TRY(tess_kernel_times_correct(&s->times, &correction));
+    TESS_TRY(save_times(s));
+    json_t *report = json_pack("{s:i, s:I, s:I, s:o}", "version", 1, "steps", (json_int_t)s->flags->steps, "ranks",
+                               (json_int_t)s->flags->ranks, "rows", tess_measured_json(&plan, &rank0, &step));
+    return cli_report(s->mem, report, measured_form, s->flags->style, JSON_INDENT(2));
+}
+
+/* Measures the calls of a configuration, or without one the usual set. */
+static tess_status calibrate(plan_session *s, bool has_config)
+{
+    const int n = (int)s->flags->ranks;
+    if (!has_config) {
+        TESS_TRY(tess_calibrate_usual(s->mem, n > 1 ? n : tess_os_cores(), &s->times));
+        return report_calibration(s);
+    }
+    TESS_TRY(tess_calibrate_peaks(s->mem, &s->times));
+    TESS_TRY(tess_calibrate_kernels(&s->config, &s->model, n, SAMPLES, &s->times));
+    TESS_TRY(tess_calibrate_operations(n, &s->times));
+    return report_calibration(s);
+}
+
+static tess_status run_session(plan_session *s, char *const *words, int n_words)
+{
+    TESS_TRY(load_times(s));
+    if (n_words > 0)
+        TESS_TRY(load_run(s, words, n_words));
+    if (s->flags->calibrate != NULL)
+        return calibrate(s, n_words > 0);
+    TESS_TRY(load_machine(s));
+    TESS_TRY(make_request(s));
+    return s->flags->measure != NULL ? measure(s) : show_plan(s);
+}
+
+static int run(tess_mem *mem, int argc, char **argv)
+{
+    plan_flags f = {.ranks = 1, .steps = STEPS};
+    double failures = 0;
+    const cli_flag flags[] = {
+        {"-n", "RANKS", "ranks of the job (1)", .integer = &f.ranks, .min = 1, .max = MOST_RANKS},
+        {"--hosts", "H", "hosts that the ranks are on (as many as the machine's devices need)", .integer = &f.hosts,
+         .min = 1, .max = MOST_RANKS},
+        {"--machine", "NAME", "machine of the data sheets, or a file; here: this one, as it was measured (here)",
+         .text = &f.machine},
+        {"--cache", "DIR", "folder of measured times (~/.cache/tessera)", .text = &f.cache},
+        {"--calibrate", NULL, "measure kernels and operations of this machine, and store their times", .text = &f.calibrate},
+        {"--measure", NULL, "run a few steps here and show them beside the plan", .text = &f.measure},
+        {"--steps", "N", "with --measure: steps that count (5)", .integer = &f.steps, .min = 1, .max = 500},
+        {"--no-corrections", NULL, "do not use differences that --measure stored", .text = &f.no_corrections},
+        {"--straggler", "F", "the slowest rank takes F times as long (1)", .number = &f.options.straggler, .least = 1,
+         .most = 1000},
+        {"--failures", "N", "failures of the job a day (0)", .number = &failures, .least = 0, .most = 1e6},
+        {"--save-time", "S", "seconds that a save stalls the ranks (0)", .number = &f.options.save_s, .least = 0,
+         .most = 1e6},
+        {"--save-every", "S", "seconds between saves (the best by Young and Daly)", .number = &f.options.save_every_s,
+         .least = 0, .most = 1e9},
+        {"--restart-time", "S", "seconds from a failure to the next step (0)", .number = &f.options.restart_s, .least = 0,
+         .most = 1e6},
+        CLI_STYLES(&f.style)};
+    const int n_words = cli_parse(argc, argv, &cli_plan, flags, sizeof(flags) / sizeof(flags[0]));
+    if (n_words == 0 && f.calibrate == NULL)
+        return cli_misuse(&cli_plan, "name a configuration");
+    f.options.failures_per_day = failures;
+    plan_session s = {.mem = mem, .flags = &f};
+    tess_status status = run_session(&s, argv + 1, n_words);
+    tess_planner_destroy(&s.planner);
+    tess_kernel_times_free(&s.times);
+    tess_config_free(&s.config);
+    return cli_end(status);
+}
+
+const cli_command cli_plan = {
+    "plan", "CONFIG.yaml [-n RANKS] [--machine NAME] [section.key=value ...]",
+    "predict memory, volume and time of a run, here or on machines that are not here\n"
+    "Nothing is started, except with --calibrate and --measure.",
+    .examples = "tessera plan --calibrate\n"
+                "tessera plan examples/kjv.yaml -n 2\n"
+                "tessera plan run.yaml -n 512 --machine h100-sxm",
+    .run = run};

@@ -1,0 +1,463 @@
+#include "plan/plan.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/core/rng.h"
+#include "base/mem/dry_mem.h"
+#include "base/mem/scoped.h"
+#include "base/text/text.h"
+#include "engine/stages/rank_stage.h"
+#include "nn/model.h"
+#include "plan/dry_rank.h"
+#include "plan/step_time.h"
+
+/* A dry rank runs this many of its micro-batches, or of a pipeline this many times its ranks, and half as many where
+ * the step has more: the others repeat what lies between. */
+enum { MICROS = 8, MICROS_A_STAGE = 4 };
+
+const char *tess_plan_bound_name(tess_plan_bound bound)
+{
+    static const char *const names[TESS_BOUNDS] = {"compute", "memory bandwidth", "link", "bubble"};
+    return names[bound];
+}
+
+/* ---- Dry ranks ---- */
+/* A dry rank that has run: the first rank of a stage of the pipeline. */
+typedef struct planned_rank {
+    struct planned_rank *next;
+    uint64_t key;
+    int rank;
+    tess_dry_report report;
+    tess_mem_peak peak;
+    tess_work_trace trace;
+} planned_rank;
+
+struct tess_planner {
+    tess_mem *mem;
+    planned_rank *ranks;
+    int64_t n_dry; /* number of dry ranks that ran */
+};
+
+tess_status tess_planner_create(tess_mem *mem, tess_planner **out)
+{
+    TESS_TRY(TESS_NEW(mem, 1, "planner", out));
+    (*out)->mem = mem;
+    return TESS_OK;
+}
+
+void tess_planner_destroy(tess_planner **handle)
+{
+    tess_planner *p = *handle;
+    if (p == NULL)
+        return;
+    for (planned_rank *r = p->ranks, *next; r != NULL; r = next) {
+        next = r->next;
+        tess_work_trace_free(&r->trace);
+        tess_mem_free(p->mem, r);
+    }
+    tess_mem_free(p->mem, p);
+    *handle = NULL;
+}
+
+int64_t tess_planner_dry_ranks(const tess_planner *planner)
+{
+    return planner->n_dry;
+}
+
+/* A request with what follows from it. */
+typedef struct plan_case {
+    tess_planner *planner;
+    const tess_plan_request *request;
+    tess_config config; /* with the machine's device */
+    tess_memory_plan plan;
+    int degree[TESS_AXES];
+    int n_stages; /* ranks of the pipeline */
+    int64_t n_micros, most_micros; /* a rank's micro-batches of a step, and those that dry ranks run */
+} plan_case;
+
+static int ranks_a_host(const tess_plan_request *q)
+{
+    return q->ranks_a_host > 0 ? q->ranks_a_host : tess_machine_ranks_a_host(q->machine, q->n_ranks);
+}
+
+static int threads_of(const tess_plan_request *q)
+{
+    const int64_t given = q->config->training.threads, cores = q->machine->machine.devices;
+    if (q->machine->machine.kind == TESS_MACHINE_GPU)
+        return 1;
+    return given > 0 ? (int)given : cores > ranks_a_host(q) ? (int)(cores / ranks_a_host(q)) : 1;
+}
+
+static tess_status open_case(tess_planner *planner, const tess_plan_request *q, plan_case *c)
+{
+    *c = (plan_case){.planner = planner, .request = q};
+    TESS_TRY(tess_config_copy(q->config, &c->config));
+    if (q->machine->machine.kind == TESS_MACHINE_GPU)
+        c->config.job.device = TESS_DEVICE_CUDA;
+    tess_axes_degrees(&c->config.parallelism, c->degree);
+    const tess_coordinates at = tess_coordinates_by(c->degree, 0);
+    c->n_stages = c->degree[TESS_AXIS_PP];
+    c->n_micros = tess_coordinates_rounds(&at, tess_config_micro_batches(&c->config));
+    const int64_t most = c->n_stages > 1 ? (int64_t)MICROS_A_STAGE * c->n_stages : MICROS;
+    c->most_micros = c->n_micros > most ? most : 0;
+    c->plan = tess_memory_plan_of(&c->config, ranks_a_host(q));
+    c->plan.n_threads = threads_of(q);
+    c->plan.moves = true;
+    c->plan.saves_beside = c->config.checkpoint.enable && c->config.checkpoint.async;
+    return TESS_OK;
+}
+
+static void close_case(plan_case *c)
+{
+    tess_config_free(&c->config);
+}
+
+uint64_t tess_plan_key(const tess_plan_request *q)
+{
+    int n;
+    const tess_option_table *tables = tess_config_tables(&n);
+    const unsigned all = TESS_EFFECT_NOTHING | TESS_EFFECT_CALLS | TESS_EFFECT_LAYOUT | TESS_EFFECT_BITS;
+    const int64_t others[] = {q->n_ranks, ranks_a_host(q), threads_of(q), q->machine->machine.kind};
+    const uint64_t of_config = tess_options_hash(tables, n, q->config, all);
+    return tess_hash_bytes(others, sizeof(others), tess_hash_bytes(q->model, sizeof(*q->model), of_config));
+}
+
+static uint64_t key_of(const plan_case *c, int rank, int64_t most_micros)
+{
+    const int64_t others[] = {rank, most_micros};
+    return tess_hash_bytes(others, sizeof(others), tess_plan_key(c->request));
+}
+
+/* The first rank of a stage: its rows are never fewer than those of others. */
+static int rank_of_stage(const plan_case *c, int stage)
+{
+    return stage * tess_axis_stride(c->degree, TESS_AXIS_PP);
+}
+
+static tess_status find_rank(plan_case *c, int rank, int64_t most_micros, planned_rank **out)
+{
+    tess_planner *p = c->planner;
+    const uint64_t key = key_of(c, rank, most_micros);
+    for (planned_rank *r = p->ranks; r != NULL; r = r->next)
+        if (r->key == key) {
+            *out = r;
+            return TESS_OK;
+        }
+    planned_rank *r;
+    TESS_TRY(TESS_NEW(p->mem, 1, "planned rank", &r));
+    r->key = key;
+    r->rank = rank;
+    r->trace.mem = p->mem;
+    tess_memory_plan plan = c->plan;
+    plan.trace = &r->trace;
+    plan.peak = &r->peak;
+    plan.most_micros = most_micros;
+    tess_status status = tess_dry_rank(&plan, c->request->model, rank, &r->report);
+    if (status != TESS_OK) {
+        tess_work_trace_free(&r->trace);
+        tess_mem_free(p->mem, r);
+        return status;
+    }
+    p->n_dry++;
+    r->next = p->ranks;
+    p->ranks = r;
+    *out = r;
+    return TESS_OK;
+}
+
+/* ---- Memory ---- */
+static void add_alive(const planned_rank *r, tess_plan_memory *m)
+{
+    memcpy(m->moment, r->peak.moment, sizeof(m->moment));
+    for (int i = 0; i < r->peak.n_names; i++) {
+        const tess_peak_name *name = &r->peak.names[i];
+        int at = m->n_alive < TESS_PLAN_ALIVE ? m->n_alive++
+                 : name->bytes > m->alive[TESS_PLAN_ALIVE - 1].bytes ? TESS_PLAN_ALIVE - 1
+                                                                     : -1;
+        if (at < 0)
+            continue;
+        for (; at > 0 && m->alive[at - 1].bytes < name->bytes; at--)
+            m->alive[at] = m->alive[at - 1];
+        m->alive[at] = (tess_plan_alive){.pool = name->pool, .bytes = name->bytes};
+        memcpy(m->alive[at].what, name->what, sizeof(name->what));
+    }
+    while (m->n_alive > 0 && m->alive[m->n_alive - 1].bytes <= 0)
+        m->n_alive--;
+}
+
+/* The bytes of a rank that count against the room of its device, or of its host. */
+static double counted(const plan_case *c, const tess_memory_of_rank *need)
+{
+    return c->request->machine->machine.kind == TESS_MACHINE_GPU ? tess_pools_sum(need->device)
+                                                                 : tess_pools_sum(need->pool);
+}
+
+static tess_status plan_memory(plan_case *c, tess_plan_memory *m)
+{
+    const tess_machine *machine = c->request->machine;
+    const planned_rank *worst = NULL;
+    *m = (tess_plan_memory){.rank = 0};
+    for (int stage = 0; stage < c->n_stages; stage++) {
+        planned_rank *r;
+        TESS_TRY(find_rank(c, rank_of_stage(c, stage), c->most_micros, &r));
+        const tess_memory_of_rank need = tess_memory_of_report(&c->plan, &r->report);
+        if (worst == NULL || counted(c, &need) > counted(c, &m->most)) {
+            m->most = need;
+            m->rank = r->rank;
+            worst = r;
+        }
+    }
+    if (worst != NULL)
+        add_alive(worst, m);
+    m->room = machine->memory.gb * 1e9;
+    if (machine->machine.kind == TESS_MACHINE_GPU) {
+        m->bytes = tess_pools_sum(m->most.device);
+    } else {
+        tess_memory_need need;
+        TESS_TRY(tess_memory_predict(c->planner->mem, c->request->model, &c->plan, &need));
+        m->bytes = need.host;
+    }
+    m->missing = m->room > 0 && m->bytes > m->room ? m->bytes - m->room : 0;
+    return TESS_OK;
+}
+
+/* ---- Time ---- */
+static tess_status time_ranks(plan_case *c, int64_t most_micros, tess_plan_time *time)
+{
+    const tess_plan_request *q = c->request;
+    TESS_AUTO(tess_mem_drop) tess_timed_rank *ranks = NULL;
+    TESS_TRY(TESS_NEW(c->planner->mem, c->n_stages, "ranks of a pipeline", &ranks));
+    for (int stage = 0; stage < c->n_stages; stage++) {
+        planned_rank *r;
+        TESS_TRY(find_rank(c, rank_of_stage(c, stage), most_micros, &r));
+        ranks[stage] = (tess_timed_rank){.rank = r->rank, .trace = &r->trace};
+    }
+    const tess_step_case of = {.machine = q->machine,
+                               .ranks = ranks,
+                               .n = c->n_stages,
+                               .n_ranks = q->n_ranks,
+                               .ranks_a_host = ranks_a_host(q),
+                               .threads = threads_of(q),
+                               .straggler = q->options.straggler};
+    return tess_step_time(c->planner->mem, &of, time);
+}
+
+static double beyond(double all, double half, double factor)
+{
+    return all + (all - half) * factor;
+}
+
+/* Adds to `t` what further micro-batches take: `factor` times what it has more than `half`. */
+static void go_on(tess_plan_time *t, const tess_plan_time *half, double factor)
+{
+    t->compute_s = beyond(t->compute_s, half->compute_s, factor);
+    t->exposed_s = beyond(t->exposed_s, half->exposed_s, factor);
+    t->bubble_s = beyond(t->bubble_s, half->bubble_s, factor);
+    t->optimizer_s = beyond(t->optimizer_s, half->optimizer_s, factor);
+    t->step_s = beyond(t->step_s, half->step_s, factor);
+    for (int i = 0; i < TESS_PHASE_COUNT; i++)
+        t->phase_s[i] = beyond(t->phase_s[i], half->phase_s[i], factor);
+    for (int i = 0; i < t->n_kernels; i++)
+        for (int k = 0; k < half->n_kernels; k++)
+            if (t->kernels[i].name == half->kernels[k].name) {
+                tess_plan_kernel *kernel = &t->kernels[i];
+                kernel->n = beyond(kernel->n, half->kernels[k].n, factor);
+                kernel->seconds = beyond(kernel->seconds, half->kernels[k].seconds, factor);
+                kernel->flops = beyond(kernel->flops, half->kernels[k].flops, factor);
+                kernel->bytes = beyond(kernel->bytes, half->kernels[k].bytes, factor);
+            }
+    for (int i = 0; i < t->n_teams; i++)
+        for (int k = 0; k < half->n_teams; k++)
+            if (strcmp(t->teams[i].name, half->teams[k].name) == 0) {
+                t->teams[i].n = beyond(t->teams[i].n, half->teams[k].n, factor);
+                t->teams[i].bytes = beyond(t->teams[i].bytes, half->teams[k].bytes, factor);
+                t->teams[i].seconds = beyond(t->teams[i].seconds, half->teams[k].seconds, factor);
+                t->teams[i].exposed_s = beyond(t->teams[i].exposed_s, half->teams[k].exposed_s, factor);
+            }
+}
+
+static void add_losses(const plan_case *c, tess_plan_time *t)
+{
+    const tess_plan_options *o = &c->request->options;
+    const double day_s = 86400, mtbf_s = o->failures_per_day > 0 ? day_s / o->failures_per_day : 0;
+    t->loader_s = o->loader_s * (double)c->n_micros;
+    t->step_s += t->loader_s;
+    t->save_every_s = o->save_every_s > 0 ? o->save_every_s : tess_save_interval(o->save_s, mtbf_s);
+    t->goodput = tess_goodput(o->save_s, t->save_every_s, mtbf_s, o->restart_s);
+}
+
+/* The peak of the whole job in the dtype of its products. */
+static double peak_of(const plan_case *c)
+{
+    const tess_machine *m = c->request->machine;
+    const bool half = c->config.training.mixed_precision_param != TESS_PRECISION_F32 && m->compute.bf16_tflops > 0;
+    const double tflops = half || m->compute.fp32_tflops <= 0 ? m->compute.bf16_tflops : m->compute.fp32_tflops;
+    const double n = m->machine.kind == TESS_MACHINE_GPU
+                         ? (double)c->request->n_ranks
+                         : ceil((double)c->request->n_ranks / ranks_a_host(c->request));
+    return tflops * 1e12 * n;
+}
+
+static tess_status add_rates(const plan_case *c, tess_plan_time *t)
+{
+    const tess_plan_request *q = c->request;
+    const tess_machine *m = q->machine;
+    TESS_AUTO(tess_model_destroy) tess_model *model = NULL;
+    TESS_TRY(tess_model_create(c->planner->mem, q->model, &model));
+    const double seq = (double)c->config.training.seq_len, n = (double)q->n_ranks;
+    const double devices = m->machine.kind == TESS_MACHINE_GPU ? n : ceil(n / ranks_a_host(q));
+    t->tokens = (double)c->config.training.global_batch_size * seq;
+    t->flops = t->tokens * tess_model_flops_per_token(model, c->config.training.seq_len);
+    t->tokens_per_s = t->step_s > 0 ? t->tokens / t->step_s : 0;
+    t->tokens_per_s_rank = t->tokens_per_s / n;
+    t->mfu = t->step_s > 0 ? t->flops / t->step_s / peak_of(c) : 0;
+    t->watts = m->cost.watts * devices;
+    const double useful = t->tokens_per_s * t->goodput;
+    t->joules_per_token = m->cost.watts > 0 && useful > 0 ? t->watts / useful : NAN;
+    t->price_per_million = m->cost.per_hour > 0 && useful > 0 ? m->cost.per_hour * devices / 3600 / useful * 1e6 : NAN;
+    return TESS_OK;
+}
+
+static tess_status plan_time(plan_case *c, tess_plan_time *t)
+{
+    TESS_TRY(time_ranks(c, c->most_micros, t));
+    if (c->most_micros > 0) {
+        tess_plan_time half;
+        const int64_t less = c->most_micros / 2;
+        TESS_TRY(time_ranks(c, less, &half));
+        go_on(t, &half, (double)(c->n_micros - c->most_micros) / (double)(c->most_micros - less));
+    }
+    add_losses(c, t);
+    return add_rates(c, t);
+}
+
+/* ---- Volume ---- */
+static tess_status plan_volume(plan_case *c, tess_plan_volume *v)
+{
+    planned_rank *r, *half;
+    TESS_TRY(find_rank(c, 0, c->most_micros, &r));
+    v->of_rank = r->report.volume;
+    v->exchanged_bytes = r->report.exchanged_bytes;
+    if (c->most_micros == 0)
+        return TESS_OK;
+    const int64_t less = c->most_micros / 2, more = c->n_micros - c->most_micros, between = c->most_micros - less;
+    TESS_TRY(find_rank(c, 0, less, &half));
+    for (int i = 0; i < v->of_rank.n_rows && i < half->report.volume.n_rows; i++) {
+        tess_volume_row *row = &v->of_rank.rows[i];
+        const tess_volume_row *of_half = &half->report.volume.rows[i];
+        row->n += (row->n - of_half->n) * more / between;
+        row->bytes += (row->bytes - of_half->bytes) * more / between;
+    }
+    v->exchanged_bytes =
+        beyond(v->exchanged_bytes, half->report.exchanged_bytes, (double)more / (double)between);
+    return TESS_OK;
+}
+
+/* ---- All ---- */
+static tess_status make(plan_case *c, tess_plan *plan)
+{
+    if (!c->request->options.no_memory)
+        TESS_TRY(plan_memory(c, &plan->memory));
+    TESS_TRY(plan_volume(c, &plan->volume));
+    return plan_time(c, &plan->time);
+}
+
+tess_status tess_plan_make(tess_planner *planner, const tess_plan_request *request, tess_plan *plan)
+{
+    plan_case c;
+    *plan = (tess_plan){.composed = false};
+    TESS_TRY(open_case(planner, request, &c));
+    tess_status status = make(&c, plan);
+    close_case(&c);
+    return status;
+}
+
+tess_status tess_plan_memory_of(tess_planner *planner, const tess_plan_request *request, tess_plan_memory *memory)
+{
+    plan_case c;
+    TESS_TRY(open_case(planner, request, &c));
+    tess_status status = plan_memory(&c, memory);
+    close_case(&c);
+    return status;
+}
+
+void tess_plan_time_scale(tess_plan_time *t, double factor)
+{
+    double *const times[] = {&t->step_s, &t->compute_s, &t->exposed_s, &t->bubble_s, &t->optimizer_s};
+    t->step_s -= t->loader_s;
+    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
+        *times[i] *= factor;
+    t->step_s += t->loader_s;
+    for (int i = 0; i < TESS_PHASE_COUNT; i++)
+        t->phase_s[i] *= factor;
+    for (int i = 0; i < t->n_kernels; i++)
+        t->kernels[i].seconds *= factor;
+    for (int i = 0; i < t->n_teams; i++) {
+        t->teams[i].seconds *= factor;
+        t->teams[i].exposed_s *= factor;
+    }
+    const double faster = t->step_s > 0 && t->tokens > 0 ? t->tokens / t->step_s / t->tokens_per_s : 1;
+    t->tokens_per_s *= faster;
+    t->tokens_per_s_rank *= faster;
+    t->mfu *= faster;
+    t->joules_per_token /= faster;
+    t->price_per_million /= faster;
+}
+
+/* ---- What would fit ---- */
+typedef struct fit_search {
+    tess_planner *planner;
+    const tess_plan_request *request;
+    char *text;
+    size_t size, at;
+} fit_search;
+
+/* Tries settings, separated by spaces, on as many ranks. */
+static tess_status try_settings(fit_search *s, const char *settings)
+{
+    char words[256], *save = NULL;
+    tess_config config;
+    tess_plan_memory memory;
+    tess_plan_request request = *s->request;
+    snprintf(words, sizeof(words), "%s", settings);
+    TESS_TRY(tess_config_copy(s->request->config, &config));
+    tess_status status = TESS_OK;
+    for (char *word = strtok_r(words, " ", &save); word != NULL && status == TESS_OK; word = strtok_r(NULL, " ", &save))
+        status = tess_config_override(&config, word);
+    if (status == TESS_OK)
+        status = tess_config_check_step(&config, request.n_ranks);
+    request.config = &config;
+    if (status == TESS_OK)
+        status = tess_plan_memory_of(s->planner, &request, &memory);
+    tess_config_free(&config);
+    if (status == TESS_E_INVALID || status == TESS_E_UNSUPPORTED) {
+        tess_error_clear();
+        return TESS_OK;
+    }
+    if (status == TESS_OK && memory.missing <= 0)
+        s->at = tess_text_add(s->text, s->size, s->at, "%swith %s", s->at > 0 ? ", or " : "", settings);
+    return status;
+}
+
+tess_status tess_plan_would_fit(tess_planner *planner, const tess_plan_request *q, char *text, size_t size)
+{
+    static const char *const single[] = {"activation_checkpoint.mode=full", "parallelism.shard_strategy=full",
+                                         "training.local_batch_size=1"};
+    fit_search s = {.planner = planner, .request = q, .text = text, .size = size};
+    char all[256], layout[128];
+    text[0] = '\0';
+    for (size_t i = 0; i < sizeof(single) / sizeof(single[0]); i++)
+        TESS_TRY(try_settings(&s, single[i]));
+    /* Then all of them, with more and more ranks that share layers. */
+    for (int tp = 1; s.at == 0 && tp <= q->n_ranks; tp *= 2) {
+        snprintf(layout, sizeof(layout),
+                 "parallelism.data_parallel_shard_degree=-1 parallelism.tensor_parallel_degree=%d", tp);
+        snprintf(all, sizeof(all), "%s %s %s %s", single[0], single[1], single[2], layout);
+        TESS_TRY(try_settings(&s, all));
+    }
+    if (s.at == 0)
+        snprintf(text, size, "with no layout of %d ranks that was tried: use more ranks, or offload.*", q->n_ranks);
+    return TESS_OK;
+}
