@@ -37,6 +37,7 @@ static const cli_entry entries[] = {
     {NULL, &cli_verify},
     {NULL, &cli_debug},
     {"measure", &cli_info},
+    {NULL, &cli_plan},
     {NULL, &cli_run_report},
     {NULL, &cli_bench},
 };
