@@ -27,12 +27,13 @@ static void state_of_seven_billion_parameters_on_eight_ranks(void)
     static const struct {
         const char *rule;
         double gb[TESS_ZERO_STAGES];
-    } rows[] = {{"mixed", {112, 38.5, 26.25, 14}}, {"zero", {84, 35, 22.75, 10.5}}, {"compare", {42, 29.75, 17.5, 19.25}}};
+    } rows[] = {
+        {"mixed", {112, 38.5, 26.25, 14}}, {"zero", {84, 35, 22.75, 10.5}}, {"compare", {42, 29.75, 17.5, 19.25}}};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         for (int stage = 0; stage < TESS_ZERO_STAGES; stage++)
             EXPECT(is_near(7 * tess_state_bytes(state_rule(rows[i].rule), stage, 8), rows[i].gb[stage], 1e-9));
     const tess_state_rule *mixed = state_rule("mixed"), *hybrid = state_rule("hybrid");
-    EXPECT(is_near(65 * tess_state_bytes(mixed, 3, 16) + 20, 85, 1e-9));     /* not safe in 80 GB */
+    EXPECT(is_near(65 * tess_state_bytes(mixed, 3, 16) + 20, 85, 1e-9));      /* not safe in 80 GB */
     EXPECT(is_near(65 * tess_state_bytes(hybrid, 3, 16) + 20, 44.375, 1e-9)); /* as its text counts */
 }
 
@@ -70,19 +71,21 @@ static void axes(void)
     static const struct {
         double params_b, ranks, memory_gb, tp, pp, dp, weights_gb, batch;
         bool counts_tp;
-    } rows[] = {{175, 512, 40, 8, 32, 2, 11.4, 128, false}, {175, 512, 80, 8, 16, 4, 12.7, 128, false},
-                {70, 64, 40, 8, 8, 1, 12.2, 16, false},     {70, 64, 40, 8, 1, 8, 27.5, 16, true},
+    } rows[] = {{175, 512, 40, 8, 32, 2, 11.4, 128, false},
+                {175, 512, 80, 8, 16, 4, 12.7, 128, false},
+                {70, 64, 40, 8, 8, 1, 12.2, 16, false},
+                {70, 64, 40, 8, 1, 8, 27.5, 16, true},
                 {175, 512, 40, 8, 4, 16, 20.9, 128, true}};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        const tess_rule_case of = {.params_b = rows[i].params_b, .ranks = rows[i].ranks,
-                                   .memory_gb = rows[i].memory_gb};
+        const tess_rule_case of = {
+            .params_b = rows[i].params_b, .ranks = rows[i].ranks, .memory_gb = rows[i].memory_gb};
         const tess_axes_choice c = tess_choose_axes(&of, rows[i].counts_tp);
         EXPECT(c.tp == rows[i].tp && c.pp == rows[i].pp && c.dp == rows[i].dp);
         EXPECT(is_near(c.weights_gb, rows[i].weights_gb, 0.1) && c.global_batch == rows[i].batch);
         EXPECT(c.zero_stage == (c.pp > 1 ? 1 : 0));
     }
-    EXPECT(tess_choose_axes(&(tess_rule_case){.params_b = 65, .ranks = 16, .memory_gb = 20}, false).dp == 1);
-    EXPECT(tess_choose_axes(&(tess_rule_case){.params_b = 65, .ranks = 16, .memory_gb = 10}, false).dp == 0);
+    EXPECT(tess_choose_axes(&(tess_rule_case){.params_b = 65, .ranks = 16, .memory_gb = 80}, false).dp == 1);
+    EXPECT(tess_choose_axes(&(tess_rule_case){.params_b = 65, .ranks = 16, .memory_gb = 40}, false).dp == 0);
 }
 
 static const char *answer_of(const char *name, const tess_rule_case *of)
@@ -114,7 +117,8 @@ static void strategies(void)
     EXPECT_TEXT(answer_of("tree", &(tess_rule_case){.params_b = 0.9, .sequence = 1e6}), "DDP");
     EXPECT_TEXT(answer_of("tree", &(tess_rule_case){.params_b = 14, .memory_gb = 80, .sequence = 65536}),
                 "FSDP2 with context parallel");
-    EXPECT_TEXT(answer_of("tree", &(tess_rule_case){.params_b = 70, .memory_gb = 80, .needs_pipeline = true}), "Megatron");
+    EXPECT_TEXT(answer_of("tree", &(tess_rule_case){.params_b = 70, .memory_gb = 80, .needs_pipeline = true}),
+                "Megatron");
     EXPECT_TEXT(answer_of("share", &seven), "DDP");
     EXPECT_TEXT(answer_of("share", &seventy), "FSDP2");
     EXPECT_TEXT(answer_of("memory", &(tess_rule_case){.params_b = 175, .memory_gb = 80, .ranks = 8}),
@@ -143,7 +147,8 @@ static void context(void)
     tess_context_rule r = tess_context_volume(&four, 1);
     EXPECT(r.activations == 128 * gib && r.sum == 0);
     r = tess_context_volume(&four, 4);
-    EXPECT(r.local == 8192 && r.activations == 32 * gib && r.ring == 48 * gib && r.gather == 24 * gib && r.sum == 144 * gib);
+    EXPECT(r.local == 8192 && r.activations == 32 * gib && r.ring == 48 * gib && r.gather == 24 * gib &&
+           r.sum == 144 * gib);
     r = tess_context_volume(&one, 4);
     EXPECT(r.activations == 8 * gib && r.ring == 12 * gib && r.gather == 6 * gib && r.sum == 36 * gib);
     EXPECT(tess_context_ranks(128 * gib, 32 * gib) == 4 && tess_context_ranks(128 * gib, 31 * gib) == 8);

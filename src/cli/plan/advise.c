@@ -30,15 +30,17 @@ static int all_rules(const advise_rule *rules[MOST_RULES], const char *names[MOS
 
 static const tess_form_part list_form[] = {
     {.text = "rules of thumb, as widely read texts state them; `tessera plan advise RULE` applies one\n"},
-    {.list = "rules", .text = "  {name}\t{what}\t{asks}\n"},
+    {.list = "rules", .text = "  {name}\t  {what}\n"},
+    {.text = "\nwhat they ask\n"},
+    {.list = "rules", .text = "  {name}\t  {asks}\n"},
     {NULL, NULL}};
 
 static tess_status list_rules(tess_mem *mem, const advise_rule *const *rules, int n, tess_form_style style)
 {
     json_t *list = json_array();
     for (int i = 0; i < n; i++)
-        json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "name", rules[i]->name, "what", rules[i]->what, "asks",
-                                              rules[i]->asks));
+        json_array_append_new(
+            list, json_pack("{s:s, s:s, s:s}", "name", rules[i]->name, "what", rules[i]->what, "asks", rules[i]->asks));
     return cli_report(mem, json_pack("{s:o}", "rules", list), list_form, style, JSON_INDENT(2));
 }
 
@@ -56,10 +58,28 @@ static int run(tess_mem *mem, int argc, char **argv)
 {
     static const int64_t gb = 1000000000, most = 1000000000000000000;
     tess_form_style style = TESS_FORM_TEXT;
-    advise_flags f = {.params_b = 7, .kept_percent = 5, .bandwidth = 25, .latency_ms = 0.05, .compute_ms = 100,
-                      .exchange_ms = 50, .layers = 32, .hidden = 4096, .ranks = 8, .batch = 1, .sequence = 2048,
-                      .context = 1, .accumulation = 8, .operations = 1, .tensors = 100, .steps = 1, .memory = 80 * gb,
-                      .host = 512 * gb, .bucket = 25 << 20, .size = "medium", .budget = "medium", .slowdown = 30};
+    advise_flags f = {.params_b = 7,
+                      .kept_percent = 5,
+                      .bandwidth = 25,
+                      .latency_ms = 0.05,
+                      .compute_ms = 100,
+                      .exchange_ms = 50,
+                      .layers = 32,
+                      .hidden = 4096,
+                      .ranks = 8,
+                      .batch = 1,
+                      .sequence = 2048,
+                      .context = 1,
+                      .accumulation = 8,
+                      .operations = 1,
+                      .tensors = 100,
+                      .steps = 1,
+                      .memory = 80 * gb,
+                      .host = 512 * gb,
+                      .bucket = 25 << 20,
+                      .size = "medium",
+                      .budget = "medium",
+                      .slowdown = 30};
     const cli_flag flags[] = {
         {"--params", "BILLIONS", "parameters, in billions (7)", .number = &f.params_b, .least = 1e-3, .most = 1e6},
         {"--model", "BYTES", "the weights; a plain number counts GB (2 bytes a parameter)", .bytes = &f.model,
@@ -103,8 +123,8 @@ static int run(tess_mem *mem, int argc, char **argv)
     const advise_rule *rules[MOST_RULES];
     const char *names[MOST_RULES];
     int chosen = 0;
-    const int n = all_rules(rules, names), given = cli_parse(argc, argv, &cli_plan_advise, flags,
-                                                             sizeof(flags) / sizeof(flags[0]));
+    const int n = all_rules(rules, names),
+              given = cli_parse(argc, argv, &cli_plan_advise, flags, sizeof(flags) / sizeof(flags[0]));
     if (given == 0)
         return cli_end(list_rules(mem, rules, n, style));
     if (given > 1)
@@ -116,8 +136,7 @@ static int run(tess_mem *mem, int argc, char **argv)
 }
 
 const cli_command cli_plan_advise = {
-    "plan advise",
-    "[RULE] [flags]",
+    "plan advise", "[RULE] [flags]",
     "apply a rule of thumb of the literature, and say where it is wrong\n"
     "Without a rule: the list of them, with the flags that each one reads. A plain number of --model, --memory and\n"
     "--host counts GB (1e9 bytes).",

@@ -31,25 +31,28 @@ static tess_status memory(const advise_flags *f, json_t **report)
     json_t *rules = json_array();
     for (int i = 0; i < tess_state_rules_n; i++)
         json_array_append_new(rules, state_json(&tess_state_rules[i], f));
-    *report = json_pack("{s:f, s:I, s:f, s:f, s:I, s:I, s:o, s:{s:f, s:f, s:f, s:f, s:f}, s:{s:f, s:f, s:f, s:f}}",
-                        "params_b", f->params_b, "ranks", f->ranks, "memory_gb", (double)f->memory / gb,
-                        "activations_gb", (double)f->activations / gb, "batch", f->batch, "sequence", f->sequence,
-                        "rules", rules, "single_gib", "weights", one.weights / gib, "grads", one.grads / gib,
-                        "optimizer", one.optimizer / gib, "activations", one.activations / gib, "sum", one.sum / gib,
-                        "fsdp2_gb", "state", fsdp2.state / gb, "activations", fsdp2.activations / gb, "buffers",
-                        fsdp2.buffers / gb, "sum", fsdp2.sum / gb);
+    *report =
+        json_pack("{s:f, s:I, s:f, s:f, s:I, s:I, s:o, s:{s:f, s:f, s:f, s:f, s:f}, s:{s:f, s:f, s:f, s:f}}",
+                  "params_b", f->params_b, "ranks", f->ranks, "memory_gb", (double)f->memory / gb, "activations_gb",
+                  (double)f->activations / gb, "batch", f->batch, "sequence", f->sequence, "rules", rules, "single_gib",
+                  "weights", one.weights / gib, "grads", one.grads / gib, "optimizer", one.optimizer / gib,
+                  "activations", one.activations / gib, "sum", one.sum / gib, "fsdp2_gb", "state", fsdp2.state / gb,
+                  "activations", fsdp2.activations / gb, "buffers", fsdp2.buffers / gb, "sum", fsdp2.sum / gb);
     return TESS_OK;
 }
 
 static const tess_form_part memory_form[] = {
     {.text = "state of {params_b:g} billion parameters on {ranks} ranks, in GB of a rank, by ZeRO's stage\n"
-             "rule\vbytes/param\vstage 0\vstage 1\vstage 2\vstage 3\vwith {activations_gb:g} GB\tin {memory_gb:g} GB\n"},
+             "rule\v  bytes/param\v  stage 0\v  stage 1\v  stage 2\v  stage 3\v  with {activations_gb:g} GB\t  in "
+             "{memory_gb:g} GB\n"},
     {.list = "rules",
-     .text = "{rule}\v{bytes_per_parameter:g}\v{stages.0:.2f}\v{stages.1:.2f}\v{stages.2:.2f}\v{stages.3:.2f}\v"
-             "{with_activations:.1f}\t{fits}\n"},
+     .text =
+         "{rule}\v  {bytes_per_parameter:g}\v  {stages.0:.2f}\v  {stages.1:.2f}\v  {stages.2:.2f}\v  {stages.3:.2f}\v  "
+         "{with_activations:.1f}\t  {fits}\n"},
     {.text = "\n"},
     {.list = "rules", .text = "{rule:-8} {counts:9w}[\n         ({note:9w})]\n"},
-    {.text = "\none GPU, {batch} texts of {sequence} tokens, in GiB (width 4096 and 32 layers, whatever the model is)\n"
+    {.text = "\none GPU, {batch} text{batch:s} of {sequence} tokens, in GiB (width 4096 and 32 layers, whatever the "
+             "model is)\n"
              "  weights {single_gib.weights:.1f} + gradients {single_gib.grads:.1f} + optimizer "
              "{single_gib.optimizer:.1f} + activations {single_gib.activations:.1f} = {single_gib.sum:.1f}\n"
              "  (its text prints 98.6 for 7 billion parameters and 8 texts of 2048 tokens; its code gives 144.3)\n"
@@ -69,14 +72,14 @@ static tess_status saving(const advise_flags *f, json_t **report)
 }
 
 static const tess_form_part saving_form[] = {
-    {.text = "sharding over {ranks} ranks saves {saved:.2%}% of what is sharded\n"
-             "if {kept:.0%}% are activations, which stay whole, it saves {saved_with_kept:.2%}% of all\n"},
+    {.text = "sharding over {ranks} ranks saves {saved:.2%} of what is sharded\n"
+             "if {kept:.0%} are activations, which stay whole, it saves {saved_with_kept:.2%} of all\n"},
     {NULL, NULL}};
 
 static tess_status accumulation(const advise_flags *f, json_t **report)
 {
-    const double whole = tess_activation_bytes((double)f->batch, (double)f->sequence, (double)f->hidden,
-                                               (double)f->layers, 2);
+    const double whole =
+        tess_activation_bytes((double)f->batch, (double)f->sequence, (double)f->hidden, (double)f->layers, 2);
     const double micro = whole / (double)f->accumulation;
     *report = json_pack("{s:I, s:I, s:f, s:f, s:f}", "batch", f->batch, "accumulation", f->accumulation, "whole_gib",
                         whole / gib, "micro_gib", micro / gib, "saved", 1 - micro / whole);
@@ -85,7 +88,7 @@ static tess_status accumulation(const advise_flags *f, json_t **report)
 
 static const tess_form_part accumulation_form[] = {
     {.text = "activations of {batch} texts at once: {whole_gib:.1f} GiB; of one of {accumulation} micro-batches: "
-             "{micro_gib:.1f} GiB, {saved:.1%}% less\n"},
+             "{micro_gib:.1f} GiB, {saved:.1%} less\n"},
     {NULL, NULL}};
 
 static json_t *factors_json(const tess_offload_choice *c)
@@ -99,16 +102,16 @@ static json_t *factors_json(const tess_offload_choice *c)
 
 static tess_status offload(const advise_flags *f, json_t **report)
 {
-    const tess_offload_choice c = tess_offload_choose(&(tess_offload_case){.model_gb = (double)f->model / gb,
-                                                                           .device_gb = (double)f->memory / gb,
-                                                                           .host_gb = (double)f->host / gb,
-                                                                           .batch = f->batch,
-                                                                           .speed_is_critical =
-                                                                               f->critical_speed != NULL});
-    *report = json_pack("{s:s, s:f, s:f, s:f, s:[f, f], s:o, s:o}", "decision",
-                        tess_offload_decision_name(c.decision), "needed_gb", c.needed_gb, "saved_gb", c.saved_gb,
-                        "host_needed_gb", c.host_needed_gb, "slower_pct", c.least_slower_pct, c.most_slower_pct,
-                        "factors", factors_json(&c), "advice", advise_texts(c.advice, c.n_advice));
+    const tess_offload_choice c =
+        tess_offload_choose(&(tess_offload_case){.model_gb = (double)f->model / gb,
+                                                 .device_gb = (double)f->memory / gb,
+                                                 .host_gb = (double)f->host / gb,
+                                                 .batch = f->batch,
+                                                 .speed_is_critical = f->critical_speed != NULL});
+    *report = json_pack("{s:s, s:f, s:f, s:f, s:[f, f], s:o, s:o}", "decision", tess_offload_decision_name(c.decision),
+                        "needed_gb", c.needed_gb, "saved_gb", c.saved_gb, "host_needed_gb", c.host_needed_gb,
+                        "slower_pct", c.least_slower_pct, c.most_slower_pct, "factors", factors_json(&c), "advice",
+                        advise_texts(c.advice, c.n_advice));
     return TESS_OK;
 }
 
@@ -124,8 +127,8 @@ static const advise_rule rules[] = {
     {"memory", "what weights, gradients and optimizer take, by five conventions",
      "--params --ranks --memory --activations --batch --sequence --recompute --to-host", memory, memory_form},
     {"saving", "how much sharding saves", "--ranks --kept", saving, saving_form},
-    {"accumulation", "how much accumulation saves", "--batch --accumulation --sequence --hidden --layers",
-     accumulation, accumulation_form},
+    {"accumulation", "how much accumulation saves", "--batch --accumulation --sequence --hidden --layers", accumulation,
+     accumulation_form},
     {"offload", "whether state should move to the host's memory", "--model --memory --host --batch --critical-speed",
      offload, offload_form},
 };

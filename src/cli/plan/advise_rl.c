@@ -59,8 +59,8 @@ static tess_status settings(const advise_flags *f, json_t **report)
     TESS_CHECK(f->task != NULL, TESS_E_INVALID, "--task says what is trained; known are %s", known);
     const tess_tuner_preset *p = tess_tuner_preset_find(f->task);
     TESS_CHECK(p != NULL, TESS_E_INVALID, "--task: there are no settings for '%.60s'; known are %s", f->task, known);
-    *report = json_pack("{s:f, s:f, s:f, s:f}", "clip", p->clip, "kl_beta", p->kl_beta, "entropy_coef",
-                        p->entropy_coef, "lr", p->lr);
+    *report = json_pack("{s:f, s:f, s:f, s:f}", "clip", p->clip, "kl_beta", p->kl_beta, "entropy_coef", p->entropy_coef,
+                        "lr", p->lr);
     if (p->correction_high > 0)
         json_object_set_new(*report, "correction_high", json_real(p->correction_high));
     return TESS_OK;
@@ -74,13 +74,12 @@ static const tess_form_part settings_form[] = {
 
 static tess_status reference(const advise_flags *f, json_t **report)
 {
-    const tess_reference_choice c = tess_reference_choose(&(tess_reference_case){.model_gb = (double)f->model / gb,
-                                                                                 .available_gb = (double)f->memory / gb,
-                                                                                 .steps_per_rollout = f->steps,
-                                                                                 .kl_is_critical =
-                                                                                     f->critical_kl != NULL,
-                                                                                 .forbids_offload =
-                                                                                     f->no_offload != NULL});
+    const tess_reference_choice c =
+        tess_reference_choose(&(tess_reference_case){.model_gb = (double)f->model / gb,
+                                                     .available_gb = (double)f->memory / gb,
+                                                     .steps_per_rollout = f->steps,
+                                                     .kl_is_critical = f->critical_kl != NULL,
+                                                     .forbids_offload = f->no_offload != NULL});
     json_t *votes = json_array();
     for (int i = 0; i < c.n_votes; i++)
         json_array_append_new(votes, json_pack("{s:s, s:s}", "factor", c.votes[i].factor, "kind",

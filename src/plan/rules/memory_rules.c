@@ -1,6 +1,7 @@
 #include "plan/rules/memory_rules.h"
 
 #include <math.h>
+#include <stddef.h>
 
 const tess_state_rule tess_state_rules[] = {
     {"mixed", 2, 2, 12, 0, "bf16 weights and gradients; float32 weights and two moments of Adam",

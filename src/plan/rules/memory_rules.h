@@ -43,7 +43,8 @@ typedef struct tess_fsdp2_memory {
 tess_fsdp2_memory tess_fsdp2_estimate(double params, double ranks, double batch, double sequence, int recompute,
                                       int offload);
 
-/* Returns the share of memory that sharding over ranks saves, if the share `kept` of it (activations) is not sharded. */
+/* Returns the share of memory that sharding over ranks saves, if the share `kept` of it (activations) is not sharded.
+ */
 double tess_shard_saving(double ranks, double kept);
 
 /* Returns bytes of activations of a model: one tensor (batch, sequence, hidden) a layer, `size` bytes a number. */

@@ -40,8 +40,8 @@ tess_layer_volume tess_layers_volume(const tess_layer_case *of)
 {
     static const double matrices = 12, passed = 2; /* of a layer; K and V */
     const double weights = of->layers * matrices * of->hidden * of->hidden * number_bytes;
-    const double ring = of->layers * of->batch * of->sequence * of->hidden * passed * number_bytes / of->cp *
-                        (of->cp - 1);
+    const double ring =
+        of->layers * of->batch * of->sequence * of->hidden * passed * number_bytes / of->cp * (of->cp - 1);
     tess_layer_volume v = {.forward = weights * (of->dp - 1) / of->dp + ring, .backward = weights + ring};
     v.sum = v.forward + v.backward;
     return v;

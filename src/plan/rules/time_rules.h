@@ -30,8 +30,8 @@ typedef struct tess_shard_volume {
     double gathered, scattered, sum; /* in the unit of the model's size */
 } tess_shard_volume;
 
-/* Counts a gather of all weights and a scatter of all gradients, (N-1)/N of the model each. A run that frees the weights
- * after forward gathers them once more. */
+/* Counts a gather of all weights and a scatter of all gradients, (N-1)/N of the model each. A run that frees the
+ * weights after forward gathers them once more. */
 tess_shard_volume tess_step_volume(double model, double ranks);
 
 /* Returns seconds of `operations` messages with `volume` bytes together. */
