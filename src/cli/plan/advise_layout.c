@@ -65,8 +65,9 @@ static const tess_form_part axes_form[] = {
     {.text = "{params_b:g} billion parameters on {ranks} GPUs of {memory_gb:g} GB\n"
              "rule\v  tp\v  pp\v  dp\v  GB by the rule\v  GB of state\v  global batch\t  ZeRO stage\n"},
     {.list = "layouts",
-     .text = "{rule}\v  {tp:.0f}\v  {pp:.0f}\v  [{possible:!}{dp:.0f}|none]\v  {weights_gb:.1f}\v  [{state_gb:.1f}|-]\v  "
-             "{global_batch:.0f}\t  {zero_stage}\n"},
+     .text =
+         "{rule}\v  {tp:.0f}\v  {pp:.0f}\v  [{possible:!}{dp:.0f}|none]\v  {weights_gb:.1f}\v  [{state_gb:.1f}|-]\v  "
+         "{global_batch:.0f}\t  {zero_stage}\n"},
     {.text = "\nthe rule counts 16-bit weights and 10 GB; the state is weights, gradients and an optimizer over dp "
              "(16 bytes/param)\n"},
     {NULL, NULL}};
