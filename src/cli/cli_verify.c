@@ -82,7 +82,7 @@ static tess_status verify_layouts(tess_mem *mem, const verify_options *o, tess_v
 }
 
 /* ---- Other questions ---- */
-static const cli_command *const verbs[] = {&cli_verify_on_policy, &cli_verify_invariance, &cli_verify_advise};
+static const cli_command *const verbs[] = {&cli_verify_on_policy, &cli_verify_invariance};
 
 /* Returns the command that the first word names; NULL: the word is a configuration. */
 static const cli_command *verb_of(int argc, char **argv)
@@ -130,7 +130,7 @@ const cli_command cli_verify = {
     "the ranks: data-parallel strategies, replicas, tensor parallelism, context parallelism, experts, stages of a\n"
     "pipeline and their schedules.\n"
     "Also: verify on-policy (are training and generation one policy?), verify invariance (does a kernel's row depend\n"
-    "on its neighbours?), verify advise (is that worth its price?). With --help each says more.",
+    "on its neighbours?). With --help each says more.",
     .exit_codes = "0 the same bits; 1 failed; 2 bad input; 5 something differs",
     .examples = "tessera verify run.yaml -n 4 --steps 3\n"
                 "tessera verify run.yaml -n 8 --layouts all\n"

@@ -4,6 +4,6 @@
 
 #include "cli/cli.h"
 
-extern const cli_command cli_verify_on_policy, cli_verify_invariance, cli_verify_advise;
+extern const cli_command cli_verify_on_policy, cli_verify_invariance;
 
 #endif

@@ -106,7 +106,7 @@ while read -r words; do
     read -ra words <<<"$words"
     "$tessera" "${words[@]}" --help | grep -E '^  -[^ ]+ (BYTES|[KMGkmg][iI]?[bB]) ' >fixed && fail "${words[*]}: a flag has a fixed unit: $(cat fixed)"
     n_commands=$((n_commands + 1))
-done < <(echo verify advise; commands "$tessera"; for group in bench ckpt doctor; do commands "$tessera" $group; done)
+done < <(echo plan advise; commands "$tessera"; for group in bench ckpt doctor; do commands "$tessera" $group; done)
 [ "$n_commands" -gt 35 ] && pass "the help of $n_commands commands is read" || fail "only $n_commands commands have been found"
 expect "a size without its unit" 2 "--shard-size: '4k' is no number of bytes, KiB" "$tessera" convert a b --shard-size 4k
 expect "a size beyond the range" 2 "--shard-size: 4KiB is outside 1000000 .. " "$tessera" convert a b --shard-size 4KiB

@@ -31,7 +31,7 @@ commands() { "$tessera" "$@" --help | sed -nE '/^examples:$/q; s/^  tessera ([a-
 while read -r -a name; do check "${name[@]}"; done < <(
     commands
     for group in bench ckpt doctor; do commands "$group"; done
-    printf '%s\n' "verify advise" "verify invariance" "verify on-policy" "rl samples")
+    printf '%s\n' "plan advise" "verify invariance" "verify on-policy" "rl samples")
 [ "$n_commands" -gt 40 ] && [ -s keys ] && pass "the help of $n_commands commands"
 expect "-V tells the version" 0 "$("$tessera" --version)" "$tessera" -V
 expect "help of a verb" 0 "usage: tessera ckpt ls" "$tessera" help ckpt ls

@@ -103,24 +103,4 @@ else
 fi
 expect "no such library" 2 "none.so" "$tessera" verify invariance --library none.so --symbol f
 expect "half a name" 2 "a file and a name" "$tessera" verify invariance --library kernel.so
-
-# ---- Advice
-expect "the example of a cluster" 0 "exact on-policy training: yes (confidence high)" "$tessera" verify advise \
-    --algorithm grpo --size medium --budget medium --slowdown 30 --measured 45.23,58.91
-grep -qF "the price: +30.2%, large (20 to 40%)" output && pass "and its price" || fail "the price: $(cat output)"
-expect "not for DPO" 0 "instead: standard training" "$tessera" verify advise --algorithm dpo
-expect "as JSON" 0 '"use_true_on_policy": true' "$tessera" verify advise --algorithm ppo --json
-expect "an unknown algorithm" 2 "did you mean 'grpo'" "$tessera" verify advise --algorithm gpro
-expect "offload, with its figures" 0 "saves 40.00 GB of the device; 30 to 50% slower" \
-    "$tessera" verify advise --offload 20,40,60 --batch 4
-expect "and with units" 0 "saves 21.47 GB of the device; 30 to 50% slower" \
-    "$tessera" verify advise --offload 10GiB,20GiB,60GiB --batch 4
-expect "offload of half a question" 2 "is not MODEL,DEVICE,HOST" "$tessera" verify advise --offload 3,40
-expect "settings that the command line takes" 0 "rl.clip_high=0.1 rl.kl_beta=0.05 rl.entropy_coef=0.005 optimizer.lr=5e-06 rl.correction=tis" \
-    "$tessera" verify advise --preset llm_grpo
-expect "an unknown task" 2 "known are llm_rlhf, llm_grpo, game_ai, default" "$tessera" verify advise --preset chess
-expect "a reference of 30 GB in 40" 0 "swapping saves 21.0 GB" "$tessera" verify advise --reference 30,40 --steps 5
-expect "5 GB in 40, often, to be precise" 0 '"independent": 3' "$tessera" verify advise --reference 5,40 --steps 20 --critical-kl --json
-expect "no sizes" 2 "MODEL,AVAILABLE" "$tessera" verify advise --reference 30
-expect "no times" 2 "STANDARD,EXACT" "$tessera" verify advise --algorithm grpo --measured 45
 finish

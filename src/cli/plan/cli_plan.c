@@ -1,5 +1,5 @@
 /* `tessera plan`: memory, volume and time of a run before it starts, on this machine or on one that is not here. */
-#include "cli/cli.h"
+#include "cli/plan/cli_plan.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -191,8 +191,22 @@ static tess_status run_session(plan_session *s, char *const *words, int n_words)
     return s->flags->measure != NULL ? measure(s) : show_plan(s);
 }
 
+static const cli_command *const verbs[] = {&cli_plan_advise};
+
+/* The verb that the first word names, or NULL. */
+static const cli_command *verb_of(int argc, char **argv)
+{
+    for (size_t i = 0; argc > 1 && i < sizeof(verbs) / sizeof(verbs[0]); i++)
+        if (strcmp(argv[1], strchr(verbs[i]->name, ' ') + 1) == 0)
+            return verbs[i];
+    return NULL;
+}
+
 static int run(tess_mem *mem, int argc, char **argv)
 {
+    const cli_command *verb = verb_of(argc, argv);
+    if (verb != NULL)
+        return cli_run_command(mem, argc - 1, argv + 1, verb);
     plan_flags f = {.ranks = 1, .steps = STEPS};
     double failures = 0;
     const cli_flag flags[] = {
@@ -235,4 +249,6 @@ const cli_command cli_plan = {
     .examples = "tessera plan --calibrate\n"
                 "tessera plan examples/kjv.yaml -n 2\n"
                 "tessera plan run.yaml -n 512 --machine h100-sxm",
-    .run = run};
+    .run = run,
+    .verbs = verbs,
+    .n_verbs = (int)(sizeof(verbs) / sizeof(verbs[0]))};

@@ -1,0 +1,322 @@
+/* `tessera plan search`: the best layouts of a model on a cluster, why, and what to type. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/os/os.h"
+#include "base/text/text.h"
+#include "cli/cli.h"
+#include "cli/plan/cli_plan.h"
+#include "cli/plan/config_text.h"
+#include "engine/model/model_file.h"
+#include "plan/search.h"
+
+enum { JSON_VERSION = 1, MOST_TOP = 50, MORE_RANKS = 4 };
+
+static const double gib = 1 << 30;
+
+typedef struct search_flags {
+    const char *ranks, *machine, *only, *why_not, *write;
+    int64_t hosts, top;
+    tess_form_style style;
+} search_flags;
+
+/* What is searched: everything that a report needs. */
+typedef struct search_job {
+    tess_mem *mem;
+    const search_flags *flags;
+    const char *path; /* of the configuration; NULL: none */
+    tess_config config;
+    tess_model_config model;
+    tess_machine machine;
+    tess_planner *planner;
+    tess_search_request request;
+    tess_search found;
+} search_job;
+
+static void show_progress(void *self, int n_done, int n_all)
+{
+    double *shown_s = self;
+    const double now_s = tess_os_now_s();
+    if (now_s - *shown_s < 0.25)
+        return;
+    *shown_s = now_s;
+    cli_status_line("search: %d of %d layouts", n_done, n_all);
+}
+
+/* ---- Report ---- */
+/* Parts of a step's time, by which one layout is better than another. */
+static const struct {
+    const char *name;
+    size_t offset;
+} parts[] = {{"computation", offsetof(tess_search_layout, compute_s)},
+             {"communication that nothing hides", offsetof(tess_search_layout, exposed_s)},
+             {"idle time of the pipeline", offsetof(tess_search_layout, bubble_s)},
+             {"the optimizer", offsetof(tess_search_layout, optimizer_s)}};
+enum { N_PARTS = sizeof(parts) / sizeof(parts[0]) };
+
+static double part_s(const tess_search_layout *l, int part)
+{
+    return *(const double *)((const char *)l + parts[part].offset);
+}
+
+/* Says in which part of the step `other` is slower, most of all. */
+static void explain(const tess_search_layout *l, const tess_search_layout *other, char *text, size_t size)
+{
+    int most = 0;
+    for (int p = 1; p < N_PARTS; p++)
+        if (part_s(other, p) - part_s(l, p) > part_s(other, most) - part_s(l, most))
+            most = p;
+    tess_text_add(text, size, 0, "%.1f%% slower: %.4g s more of %s", 100 * (other->step_s / l->step_s - 1),
+                  part_s(other, most) - part_s(l, most), parts[most].name);
+}
+
+static json_t *layout_json(const tess_search_layout *l, const tess_search_layout *next)
+{
+    char text[TESS_SEARCH_TEXT], why[TESS_SEARCH_TEXT] = "";
+    tess_search_describe(l, text, sizeof(text));
+    if (next != NULL)
+        explain(l, next, why, sizeof(why));
+    json_t *json =
+        json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:s, s:s, s:s}", "layout", text, "step_s", l->step_s,
+                  "tokens_per_s_rank", l->tokens_per_s_rank, "mfu", l->mfu, "memory_gib", l->bytes / gib, "compute_s",
+                  l->compute_s, "exposed_s", l->exposed_s, "bubble_s", l->bubble_s, "optimizer_s", l->optimizer_s,
+                  "bound", tess_plan_bound_name(l->bound), "bound_axis", l->bound_axis, "next", why);
+    if (isfinite(l->price_per_million))
+        json_object_set_new(json, "price_per_million", json_real(l->price_per_million));
+    return json;
+}
+
+static int count(const tess_search *s, tess_search_outcome outcome)
+{
+    int n = 0;
+    for (int i = 0; i < s->n; i++)
+        n += s->layouts[i].outcome == outcome;
+    return n;
+}
+
+/* The reason that most of the refused layouts share does not exist: the first one is an example. */
+static json_t *outcome_json(const tess_search *s)
+{
+    json_t *json = json_pack("{s:i, s:i, s:i, s:i}", "n", s->n, "fits", s->n_fits, "too_large",
+                             count(s, TESS_SEARCH_TOO_LARGE), "refused", count(s, TESS_SEARCH_REFUSED));
+    for (int i = s->n_fits; i < s->n; i++)
+        if (s->layouts[i].outcome == TESS_SEARCH_REFUSED) {
+            json_object_set_new(json, "refused_first", json_string(s->layouts[i].reason));
+            break;
+        }
+    return json;
+}
+
+static void nearest_json(const tess_search *s, json_t *report)
+{
+    char text[TESS_SEARCH_TEXT];
+    if (s->n_fits > 0 || s->layouts[0].outcome != TESS_SEARCH_TOO_LARGE)
+        return;
+    tess_search_describe(&s->layouts[0], text, sizeof(text));
+    json_object_update_new(report, json_pack("{s:s, s:f, s:f}", "nearest", text, "nearest_gib",
+                                             s->layouts[0].bytes / gib, "missing_gib", s->layouts[0].missing / gib));
+}
+
+/* Finds out with how many ranks it would fit: twice as many, four times as many and so on. */
+static tess_status would_fit(search_job *job, json_t *report)
+{
+    tess_search_request request = job->request;
+    TESS_AUTO(tess_config_free) tess_config config = {0};
+    TESS_TRY(tess_config_copy(&job->config, &config));
+    request.plan.config = &config;
+    for (int i = 0; i < MORE_RANKS; i++) {
+        tess_search more;
+        request.plan.n_ranks *= 2;
+        config.training.global_batch_size *= 2;
+        TESS_TRY(tess_search_layouts(job->mem, job->planner, &request, &more));
+        const bool fits = more.n_fits > 0;
+        char text[TESS_SEARCH_TEXT] = "";
+        if (fits)
+            tess_search_describe(&more.layouts[0], text, sizeof(text));
+        tess_search_free(&more);
+        if (fits) {
+            json_object_update_new(report,
+                                   json_pack("{s:i, s:s}", "would_fit_ranks", request.plan.n_ranks, "would_fit", text));
+            return TESS_OK;
+        }
+    }
+    return TESS_OK;
+}
+
+/* Compares the best layout with the best of those that the user asks after. */
+static tess_status why_not(search_job *job, json_t *report)
+{
+    tess_search_request request = job->request;
+    tess_search other;
+    char text[TESS_SEARCH_TEXT], why[TESS_SEARCH_TEXT] = "";
+    request.only = job->flags->why_not;
+    TESS_TRY(tess_search_layouts(job->mem, job->planner, &request, &other));
+    const tess_search_layout *best = &other.layouts[0];
+    tess_search_describe(best, text, sizeof(text));
+    if (best->outcome == TESS_SEARCH_REFUSED)
+        tess_text_add(why, sizeof(why), 0, "it is refused: %s", best->reason);
+    else if (best->outcome == TESS_SEARCH_TOO_LARGE)
+        tess_text_add(why, sizeof(why), 0, "it takes %.2f GiB a rank, %.2f GiB too many", best->bytes / gib,
+                      best->missing / gib);
+    else if (job->found.n_fits == 0 || best->step_s <= job->found.layouts[0].step_s)
+        tess_text_add(why, sizeof(why), 0, "it is the best one");
+    else
+        explain(&job->found.layouts[0], best, why, sizeof(why));
+    json_object_set_new(report, "why_not",
+                        json_pack("{s:s, s:s, s:s, s:f}", "asked", job->flags->why_not, "layout", text, "why", why,
+                                  "step_s", best->step_s));
+    tess_search_free(&other);
+    return TESS_OK;
+}
+
+static const tess_form_part form[] = {
+    {.text = "{outcome.n} layout{outcome.n:s} of {ranks} rank{ranks:s} on {machine}, {rows} rows of {tokens} tokens a "
+             "step: {outcome.fits} fit, {outcome.too_large} are too large, {outcome.refused} are refused\n"
+             "[first refusal: {outcome.refused_first:w}\n]"},
+    {.text = "[{top:!}\n\v\v  tokens/s/rank\v  MFU\v  GiB\v  step s\v  compute\v  exposed\v  bubble\v  optimizer\t  "
+             "layout\n]"},
+    {.list = "top",
+     .text =
+         "\v{number}\v  {tokens_per_s_rank:.1f}\v  {mfu:.1%}\v  {memory_gib:.2f}\v  {step_s:.4g}\v  {compute_s:.4g}\v  "
+         "{exposed_s:.4g}\v  {bubble_s:.4g}\v  {optimizer_s:.4g}\t  {layout}\n"},
+    {.text = "\n"},
+    {.list = "top",
+     .text = "{number}: limited by {bound}[ ({bound_axis})][; price of a million tokens {price_per_million:.3g}][; the "
+             "next one is {next}]\n"},
+    {.text = "[nothing fits: the nearest, {nearest}, takes {nearest_gib:.2f} GiB a rank, {missing_gib:.2f} GiB too "
+             "many\n][it would fit on {would_fit_ranks} ranks: {would_fit}\n]"
+             "[{why_not:!}\nwhy not {why_not.asked}: {why_not.layout}: {why_not.why}\n]"
+             "[\nwritten: {written}\nnext: {launch}\n]"},
+    {NULL, NULL}};
+
+/* The line that starts the run. */
+static void launch_line(const search_job *job, char *text, size_t size)
+{
+    const tess_plan_request *plan = &job->request.plan;
+    const int hosts = (plan->n_ranks + plan->ranks_a_host - 1) / plan->ranks_a_host;
+    if (hosts == 1)
+        tess_text_add(text, size, 0, "tessera train %s -n %d", job->flags->write, plan->n_ranks);
+    else
+        tess_text_add(text, size, 0, "tessera slurm %s --nodes %d --ranks-per-node %d > job.sh", job->flags->write,
+                      hosts, plan->ranks_a_host);
+}
+
+static tess_status write_best(search_job *job, json_t *report)
+{
+    TESS_AUTO(tess_config_free) tess_config best = {0};
+    char line[1024], head[2 * TESS_SEARCH_TEXT], layout[TESS_SEARCH_TEXT];
+    TESS_CHECK(job->found.n_fits > 0, TESS_E_INVALID, "--write: no layout fits, so nothing is written");
+    TESS_TRY(tess_config_copy(&job->config, &best));
+    tess_search_configure(&job->found.layouts[0], &best);
+    tess_search_describe(&job->found.layouts[0], layout, sizeof(layout));
+    snprintf(head, sizeof(head), "%s\nfor %d ranks of %s, by tessera plan search", layout, job->request.plan.n_ranks,
+             job->machine.machine.name);
+    TESS_TRY(cli_config_write(job->mem, &best, head, job->flags->write));
+    launch_line(job, line, sizeof(line));
+    json_object_update_new(report, json_pack("{s:s, s:s}", "written", job->flags->write, "launch", line));
+    return TESS_OK;
+}
+
+static tess_status fill_report(search_job *job, json_t *report)
+{
+    const tess_search *s = &job->found;
+    json_t *top = json_array();
+    for (int i = 0; i < s->n_fits && i < job->flags->top; i++) {
+        json_t *layout = layout_json(&s->layouts[i], i + 1 < s->n_fits ? &s->layouts[i + 1] : NULL);
+        json_object_set_new(layout, "number", json_integer(i + 1));
+        json_array_append_new(top, layout);
+    }
+    json_object_update_new(
+        report, json_pack("{s:i, s:s, s:i, s:s, s:I, s:I, s:o, s:o}", "version", JSON_VERSION, "type", "tessera-search",
+                          "ranks", job->request.plan.n_ranks, "machine", job->machine.machine.name, "rows",
+                          (json_int_t)job->config.training.global_batch_size, "tokens",
+                          (json_int_t)job->config.training.seq_len, "outcome", outcome_json(s), "top", top));
+    nearest_json(s, report);
+    if (s->n_fits == 0)
+        TESS_TRY(would_fit(job, report));
+    if (job->flags->why_not != NULL)
+        TESS_TRY(why_not(job, report));
+    return job->flags->write != NULL ? write_best(job, report) : TESS_OK;
+}
+
+/* ---- The command ---- */
+static tess_status read_request(search_job *job, char *const *overrides, int n)
+{
+    tess_ranks ranks;
+    tess_plan_request *plan = &job->request.plan;
+    TESS_TRY(cli_count_ranks(job->flags->ranks, &ranks));
+    TESS_TRY(tess_config_load(job->mem, job->path, overrides, n, &job->config));
+    TESS_TRY(tess_config_load_model(&job->config, NULL, &job->model));
+    if (job->flags->machine != NULL)
+        TESS_TRY(tess_machine_load(job->mem, job->flags->machine, &job->machine));
+    else
+        tess_machine_here(&job->machine);
+    if (job->config.training.global_batch_size == 0)
+        job->config.training.global_batch_size = job->config.training.local_batch_size * ranks.n;
+    plan->config = &job->config;
+    plan->model = &job->model;
+    plan->machine = &job->machine;
+    plan->n_ranks = ranks.n;
+    plan->ranks_a_host = job->flags->hosts > 0 ? (ranks.n + (int)job->flags->hosts - 1) / (int)job->flags->hosts
+                         : job->machine.machine.devices > 0 ? (int)job->machine.machine.devices
+                                                            : ranks.n;
+    if (plan->ranks_a_host > ranks.n)
+        plan->ranks_a_host = ranks.n;
+    return tess_planner_create(job->mem, &job->planner);
+}
+
+static tess_status search(search_job *job, char *const *overrides, int n)
+{
+    double shown_s = tess_os_now_s();
+    TESS_TRY(read_request(job, overrides, n));
+    job->request.only = job->flags->only;
+    job->request.progress = show_progress;
+    job->request.self = &shown_s;
+    TESS_TRY(tess_search_layouts(job->mem, job->planner, &job->request, &job->found));
+    json_t *report = json_object();
+    tess_status status = fill_report(job, report);
+    cli_status_clear();
+    if (status == TESS_OK)
+        return cli_report(job->mem, report, form, job->flags->style, JSON_INDENT(2));
+    json_decref(report);
+    return status;
+}
+
+static int run(tess_mem *mem, int argc, char **argv)
+{
+    search_flags f = {.top = 3};
+    const cli_flag flags[] = {
+        {"-n", "RANKS", "ranks of the job (2)", .text = &f.ranks},
+        {"--machine", "NAME|FILE", "the machine: a name such as h100_sxm, or a file (this machine)",
+         .text = &f.machine},
+        {"--hosts", "N", "hosts (as many as the machine's devices need)", .integer = &f.hosts, .min = 1,
+         .max = 1000000},
+        {"--only", "WORDS", "only layouts such as tp=8,pp=4,strategy=full,schedule=1f1b,micro=2", .text = &f.only},
+        {"--why-not", "WORDS", "compare the best layout with the best one of these", .text = &f.why_not},
+        {"--top", "N", "layouts to show (3)", .integer = &f.top, .min = 1, .max = MOST_TOP},
+        {"--write", "FILE", "write the best layout's configuration", .text = &f.write},
+        CLI_STYLES(&f.style)};
+    search_job job = {.mem = mem, .flags = &f};
+    int n = cli_parse(argc, argv, &cli_plan_search, flags, sizeof(flags) / sizeof(flags[0]));
+    char *const *words = argv + 1;
+    if (n == 0)
+        return cli_misuse(&cli_plan_search, "name a configuration file, or section.key=value");
+    job.path = tess_config_take_path(&words, &n);
+    tess_status status = search(&job, words, n);
+    tess_search_free(&job.found);
+    tess_planner_destroy(&job.planner);
+    tess_config_free(&job.config);
+    return cli_end(status);
+}
+
+const cli_command cli_plan_search = {
+    "plan search", "[CONFIG.yaml] [-n RANKS] [--machine NAME] [--why-not WORDS] [--write FILE] [section.key=value ...]",
+    "find the layouts of a model on a cluster that make a step soonest\n"
+    "Plans every way to divide the ranks among axes, and improves the fastest: micro-batches, schedules,\n"
+    "recomputation. Nothing is started. training.global_batch_size is kept; without it, it is local_batch_size times\n"
+    "the ranks.",
+    .examples = "tessera plan search run.yaml -n 8 --machine h100_sxm\n"
+                "tessera plan search run.yaml -n 512 --machine h100_sxm --why-not tp=8,pp=1\n"
+                "tessera plan search run.yaml -n 64 --machine a100_80gb --write best.yaml",
+    .run = run};
