@@ -10,6 +10,7 @@
 #include "base/text/json.h"
 #include "bench/plan/calibrate.h"
 #include "bench/plan/measure_plan.h"
+#include "engine/model/adapter.h"
 #include "engine/model/model_file.h"
 #include "plan/kernel_times.h"
 #include "plan/plan.h"
@@ -245,10 +246,9 @@ static int run(tess_mem *mem, int argc, char **argv)
 const cli_command cli_plan = {
     "plan", "CONFIG.yaml [-n RANKS] [--machine NAME] [section.key=value ...]",
     "predict memory, volume and time of a run, here or on machines that are not here\n"
-    "Nothing is started, except with --calibrate and --measure.",
+    "Nothing is started, except with --calibrate and --measure.\n"
+    "Also: plan advise (rules of thumb of the literature by name). With --help it says more.",
     .examples = "tessera plan --calibrate\n"
                 "tessera plan examples/kjv.yaml -n 2\n"
                 "tessera plan run.yaml -n 512 --machine h100-sxm",
-    .run = run,
-    .verbs = verbs,
-    .n_verbs = (int)(sizeof(verbs) / sizeof(verbs[0]))};
+    .run = run};

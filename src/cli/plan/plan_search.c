@@ -251,7 +251,7 @@ static tess_status read_request(search_job *job, char *const *overrides, int n)
     if (job->flags->machine != NULL)
         TESS_TRY(tess_machine_load(job->mem, job->flags->machine, &job->machine));
     else
-        tess_machine_here(&job->machine);
+        TESS_TRY(tess_machine_here(job->mem, NULL, &job->machine));
     if (job->config.training.global_batch_size == 0)
         job->config.training.global_batch_size = job->config.training.local_batch_size * ranks.n;
     plan->config = &job->config;
