@@ -186,9 +186,9 @@ void tess_runtime_observe(tess_runtime *rt, const comm_observer *observer)
     rt->submit = observer->submit;
 }
 
-void *tess_runtime_observer(const tess_runtime *rt)
+void *tess_runtime_observer(const tess_runtime *rt, tess_status (*submit)(tess_work *work, tess_work **handle))
 {
-    return rt->observer.self;
+    return rt->observer.submit == submit ? rt->observer.self : NULL;
 }
 
 bool tess_memory_is_shared(tess_runtime *rt, const void *memory, size_t bytes)

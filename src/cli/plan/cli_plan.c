@@ -192,7 +192,7 @@ static tess_status run_session(plan_session *s, char *const *words, int n_words)
     return s->flags->measure != NULL ? measure(s) : show_plan(s);
 }
 
-static const cli_command *const verbs[] = {&cli_plan_advise};
+static const cli_command *const verbs[] = {&cli_plan_search, &cli_plan_advise};
 
 /* The verb that the first word names, or NULL. */
 static const cli_command *verb_of(int argc, char **argv)
@@ -247,7 +247,8 @@ const cli_command cli_plan = {
     "plan", "CONFIG.yaml [-n RANKS] [--machine NAME] [section.key=value ...]",
     "predict memory, volume and time of a run, here or on machines that are not here\n"
     "Nothing is started, except with --calibrate and --measure.\n"
-    "Also: plan advise (rules of thumb of the literature by name). With --help it says more.",
+    "Also: plan search (the best layouts of a cluster), plan advise (rules of thumb of the literature by name). With\n"
+    "--help each says more.",
     .examples = "tessera plan --calibrate\n"
                 "tessera plan examples/kjv.yaml -n 2\n"
                 "tessera plan run.yaml -n 512 --machine h100-sxm",
