@@ -80,6 +80,14 @@ static tess_status time_op(const tess_step_case *of, const tess_work_team *team,
         return TESS_OK;
     }
     TESS_TRY(tess_machine_link_of(m, team->first, team->stride, team->size, of->ranks_a_host, link));
+    if (op->kind == TESS_TRACE_OTHER) {
+        /* Kernels read the other ranks' memory in place. Their time counts memory only; a link may be slower. */
+        const tess_machine_link *l = &m->links[*link];
+        const double link_s = op->bytes / (l->gb_per_s * 1e9 * l->efficiency),
+                     counted_s = 2 * op->bytes / (m->memory.gb_per_s * 1e9 * m->memory.efficiency);
+        *seconds = *link == TESS_LINK_SHARED_MEMORY ? 0 : fmax(0, link_s - counted_s);
+        return TESS_OK;
+    }
     const bool is_shared = *link == TESS_LINK_SHARED_MEMORY && m->times != NULL;
     *seconds = is_shared ? tess_kernel_times_find_op(m->times, op->kind, message ? 2 : team->size, op->bytes) : 0;
     if (*seconds > 0 && message)

@@ -20,6 +20,7 @@ tess_status tess_measure_step(const tess_plan_request *q, int n_steps, tess_meas
     plan.config.model.path[0] = '\0'; /* random weights take the same time */
     TESS_TRY(step_measure(&plan, NULL, &result, sizeof(result)));
     *step = (tess_measured_step){.step_s = tess_bench_median(result.step_s, n_steps),
+                                 .cpu_s = tess_bench_median(result.cpu_s, n_steps),
                                  .exchanged_bytes = result.mean.exchanged_bytes};
     memcpy(step->phase_s, result.mean.phase_s, sizeof(step->phase_s));
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
@@ -37,6 +38,7 @@ json_t *tess_measured_json(const tess_plan *plan, const tess_memory_of_rank *ran
 {
     json_t *rows = json_array();
     add_row(rows, "step", "ms", plan->time.step_s * 1e3, step->step_s * 1e3);
+    add_row(rows, "processor", "ms", (plan->time.step_s - plan->time.bubble_s) * 1e3, step->cpu_s * 1e3);
     for (int phase = 0; phase < TESS_PHASE_COUNT; phase++)
         add_row(rows, tess_phase_name((tess_phase)phase), "ms", plan->time.phase_s[phase] * 1e3,
                 step->phase_s[phase] * 1e3);

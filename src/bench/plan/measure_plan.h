@@ -8,6 +8,7 @@
 
 typedef struct tess_measured_step {
     double step_s;                    /* median */
+    double cpu_s;                     /* median of the processor time of rank 0's first thread */
     double phase_s[TESS_PHASE_COUNT]; /* means over steps and ranks */
     double pool[TESS_POOL_COUNT];     /* peak bytes of rank 0 */
     double exchanged_bytes;           /* of all ranks in a step */

@@ -100,6 +100,7 @@ static tess_status make_request(plan_session *s)
                                      .n_ranks = (int)f->ranks,
                                      .ranks_a_host = f->hosts > 0 ? (int)(f->ranks / f->hosts) : 0,
                                      .options = f->options};
+    s->request.options.full_ranks = true;
     return tess_planner_create(s->mem, &s->planner);
 }
 
