@@ -17,7 +17,7 @@
  * the step has more: the others repeat what lies between. */
 enum { MICROS = 8, MICROS_A_STAGE = 4 };
 
-/* In place of a number of micro-batches: as many as memory depends on, without a record of the work. */
+/* This value replaces a number of micro-batches: as many run as memory depends on, and no work is recorded. */
 enum { MEMORY_ONLY = -1 };
 
 const char *tess_plan_bound_name(tess_plan_bound bound)
@@ -76,7 +76,7 @@ typedef struct plan_case {
     tess_planner *planner;
     tess_plan_request own; /* its configuration and model are those below */
     const tess_plan_request *request;
-    tess_config config; /* with the machine's device */
+    tess_config config; /* its device is the machine's */
     tess_model_config model;
     /* (SHALLOW) the same with few layers in each stage, the second with one more than the first; NULL: dry ranks have
      * all layers */
@@ -84,7 +84,7 @@ typedef struct plan_case {
     double deeper; /* layers of a stage that the second of them lacks */
     tess_memory_plan plan;
     int degree[TESS_AXES];
-    int n_stages; /* ranks of the pipeline */
+    int n_stages;                  /* ranks of the pipeline */
     int64_t n_micros, most_micros; /* a rank's micro-batches of a step, and those that dry ranks run */
 } plan_case;
 
@@ -129,8 +129,7 @@ static tess_status open_flat(tess_planner *planner, const tess_plan_request *q, 
 static int64_t unlike_layers(const tess_model_config *m)
 {
     int64_t first = m->n_layers - 1;
-    while (first > 0 &&
-           tess_model_config_window(m, first - 1) == tess_model_config_window(m, m->n_layers - 1) &&
+    while (first > 0 && tess_model_config_window(m, first - 1) == tess_model_config_window(m, m->n_layers - 1) &&
            tess_model_config_mixes(m, first - 1) == tess_model_config_mixes(m, m->n_layers - 1))
         first--;
     return first;
@@ -140,8 +139,8 @@ static int64_t unlike_layers(const tess_model_config *m)
 static bool adds_alike(const tess_config *c)
 {
     return c->activation_checkpoint.mode != TESS_RECOMPUTE_EVERY_N && c->activation_checkpoint.budget == 0 &&
-           c->parallelism.fsdp_unit_blocks == 1 && c->parallelism.fsdp_unit_bytes == 0 && c->training.freeze.n == 0 && c->optimizer.name != TESS_MUON &&
-           !tess_config_offloads(c);
+           c->parallelism.fsdp_unit_blocks == 1 && c->parallelism.fsdp_unit_bytes == 0 && c->training.freeze.n == 0 &&
+           c->optimizer.name != TESS_MUON && !tess_config_offloads(c);
 }
 
 /* Removes `fewer` layers from each stage. */
@@ -167,8 +166,8 @@ static tess_status make_shallow(const plan_case *c, const tess_stage_plan *stage
 static tess_status open_shallow(plan_case *c, const tess_stage_plan *stages)
 {
     const int n = stages->shape.ranks * stages->shape.chunks;
-    /* In fewer layers gathered units outlive a pass. Tied weights are one unit less, and a stage in the middle has no
-     * units but its layers. */
+    /* Gathered units outlive a pass if there are fewer layers. Tied weights are one unit less, and a stage in the
+     * middle has no units but its layers. */
     const int64_t enough = n > 1 ? 6 : 5;
     const int64_t least_layers = unlike_layers(&c->model) + enough + c->config.parallelism.fsdp_prefetch;
     int64_t layers = INT64_MAX;
@@ -305,7 +304,8 @@ static void go_deeper(tess_dry_report *report, const tess_dry_report *less, doub
     report->n_blocks += (int64_t)((double)(report->n_blocks - less->n_blocks) * deeper);
 }
 
-static tess_status report_of_stage(plan_case *c, int stage, int64_t micros, tess_dry_report *report, planned_rank **rank)
+static tess_status report_of_stage(plan_case *c, int stage, int64_t micros, tess_dry_report *report,
+                                   planned_rank **rank)
 {
     tess_dry_report less;
     if (c->shallow == NULL) {
@@ -319,7 +319,8 @@ static tess_status report_of_stage(plan_case *c, int stage, int64_t micros, tess
     return TESS_OK;
 }
 
-static tess_status need_of_stage(plan_case *c, int stage, int64_t micros, tess_memory_of_rank *need, planned_rank **rank)
+static tess_status need_of_stage(plan_case *c, int stage, int64_t micros, tess_memory_of_rank *need,
+                                 planned_rank **rank)
 {
     tess_dry_report report;
     TESS_TRY(report_of_stage(c, stage, micros, &report, rank));
@@ -446,9 +447,8 @@ static double peak_of(const plan_case *c)
     const tess_machine *m = c->request->machine;
     const bool half = c->config.training.mixed_precision_param != TESS_PRECISION_F32 && m->compute.bf16_tflops > 0;
     const double tflops = half || m->compute.fp32_tflops <= 0 ? m->compute.bf16_tflops : m->compute.fp32_tflops;
-    const double n = m->machine.kind == TESS_MACHINE_GPU
-                         ? (double)c->request->n_ranks
-                         : ceil((double)c->request->n_ranks / ranks_a_host(c->request));
+    const double n = m->machine.kind == TESS_MACHINE_GPU ? (double)c->request->n_ranks
+                                                         : ceil((double)c->request->n_ranks / ranks_a_host(c->request));
     return tflops * 1e12 * n;
 }
 
@@ -587,7 +587,7 @@ void tess_plan_time_scale(tess_plan_time *t, double factor)
     t->price_per_million /= faster;
 }
 
-/* ---- What would fit ---- */
+/* ---- Settings that would fit ---- */
 typedef struct fit_search {
     tess_planner *planner;
     const tess_plan_request *request;
@@ -631,7 +631,7 @@ tess_status tess_plan_would_fit(tess_planner *planner, const tess_plan_request *
     text[0] = '\0';
     for (size_t i = 0; i < sizeof(single) / sizeof(single[0]); i++)
         TESS_TRY(try_settings(&s, single[i]));
-    /* Then all of them, with more and more ranks that share layers. */
+    /* Tries all of them together, with more and more ranks that share layers. */
     for (int tp = 1; s.at == 0 && tp <= q->n_ranks; tp *= 2) {
         snprintf(layout, sizeof(layout),
                  "parallelism.data_parallel_shard_degree=-1 parallelism.tensor_parallel_degree=%d", tp);

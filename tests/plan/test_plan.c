@@ -64,7 +64,8 @@ static void expect_near(double got, double want, double tolerance, const char *w
 static void compare(const tess_plan *shallow, const tess_plan *full, int i)
 {
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
-        expect_near(shallow->memory.most.pool[pool], full->memory.most.pool[pool], 0, tess_pool_name((tess_pool)pool), i);
+        expect_near(shallow->memory.most.pool[pool], full->memory.most.pool[pool], 0, tess_pool_name((tess_pool)pool),
+                    i);
         expect_near(shallow->memory.most.device[pool], full->memory.most.device[pool], 0, "device", i);
     }
     expect_near(shallow->memory.bytes, full->memory.bytes, 0, "bytes", i);
@@ -73,7 +74,8 @@ static void compare(const tess_plan *shallow, const tess_plan *full, int i)
     for (int row = 0; row < full->volume.of_rank.n_rows; row++) {
         expect_near((double)shallow->volume.of_rank.rows[row].bytes, (double)full->volume.of_rank.rows[row].bytes, 0,
                     full->volume.of_rank.rows[row].team, i);
-        expect_near((double)shallow->volume.of_rank.rows[row].n, (double)full->volume.of_rank.rows[row].n, 0, "number", i);
+        expect_near((double)shallow->volume.of_rank.rows[row].n, (double)full->volume.of_rank.rows[row].n, 0, "number",
+                    i);
     }
     expect_near(shallow->volume.exchanged_bytes, full->volume.exchanged_bytes, 0, "exchanges", i);
     expect_near(shallow->time.step_s, full->time.step_s, 0.01, "step", i);
@@ -145,8 +147,8 @@ static void a_plan_has_the_counters_of_a_dry_rank(void)
         for (int row = 0; row < dry.volume.n_rows; row++)
             EXPECT_INT(plan.volume.of_rank.rows[row].bytes, dry.volume.rows[row].bytes);
         const tess_plan_time *t = &plan.time;
-        expect_near(t->compute_s + t->exposed_s + t->bubble_s + t->optimizer_s + t->loader_s + t->other_s, t->step_s, 1e-9,
-                    "sum of the parts", i);
+        expect_near(t->compute_s + t->exposed_s + t->bubble_s + t->optimizer_s + t->loader_s + t->other_s, t->step_s,
+                    1e-9, "sum of the parts", i);
         double phases = 0, kernels = 0;
         for (int phase = 0; phase < TESS_PHASE_COUNT; phase++)
             phases += t->phase_s[phase];

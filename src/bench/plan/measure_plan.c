@@ -9,11 +9,12 @@
 tess_status tess_measure_step(const tess_plan_request *q, int n_steps, tess_measured_step *step)
 {
     enum { WARM_UP = 2 };
-    TESS_AUTO(step_plan_free) step_plan plan = {.ranks = q->n_ranks,
-                                                .model = *q->model,
-                                                .threads = (int)q->config->training.threads,
-                                                .n_warm_up = WARM_UP,
-                                                .n_steps = n_steps};
+    TESS_AUTO(step_plan_free)
+    step_plan plan = {.ranks = q->n_ranks,
+                      .model = *q->model,
+                      .threads = (int)q->config->training.threads,
+                      .n_warm_up = WARM_UP,
+                      .n_steps = n_steps};
     step_result result = {.threads = 0};
     TESS_TRY(tess_config_copy(q->config, &plan.config));
     plan.config.training.steps = WARM_UP + n_steps;
@@ -30,8 +31,9 @@ tess_status tess_measure_step(const tess_plan_request *q, int n_steps, tess_meas
 
 static void add_row(json_t *rows, const char *name, const char *unit, double predicted, double measured)
 {
-    json_array_append_new(rows, json_pack("{s:s, s:f, s:f, s:f, s:s}", "name", name, "predicted", predicted, "measured",
-                                          measured, "error", measured > 0 ? predicted / measured - 1 : 0, "unit", unit));
+    json_array_append_new(rows,
+                          json_pack("{s:s, s:f, s:f, s:f, s:s}", "name", name, "predicted", predicted, "measured",
+                                    measured, "error", measured > 0 ? predicted / measured - 1 : 0, "unit", unit));
 }
 
 json_t *tess_measured_json(const tess_plan *plan, const tess_memory_of_rank *rank0, const tess_measured_step *step)

@@ -8,7 +8,7 @@
 #include "base/os/objects.h"
 #include "comm/comm_impl.h"
 #include "comm/rehearsal/rehearsal.h"
-#include "device/work_trace.h"
+#include "device/dry/work_trace.h"
 
 enum { RING_EVENTS = 64, MOST_ANSWERED = 1 << 20 };
 
