@@ -22,6 +22,8 @@ const tess_form_part tess_plan_form[] = {
          "\ntime of a step: {time.step_ms:m} ms, {time.tokens_per_s:c} tokens/s, {time.tokens_per_s_rank:m} of a rank, "
          "MFU "
          "{time.mfu:%}; limited by {time.bound}[ of {time.bound_axis}]\n"
+         "[{corrected:!}  corrected: all times are {corrected:.3f} times those that were predicted, as --measure "
+         "found\n]"
          "{*time.parts}  {name:-24} {ms:10m} ms  {share:6.1%}\n{/}"
          "\n  kernel                        calls        ms   TFLOP/s      GB/s\n"
          "{*time.kernels}  {name:-24} {calls:10.0f} {ms:9m} {tflops:9m} {gbs:9m}  {by}[{estimated:!}, not "

@@ -62,6 +62,8 @@ step = [json.load(open(f))["time"]["step_ms"] for f in ("corrected.json", "again
 measured = rows["step"]["measured"]
 exit(any(p["predicted"] != p["measured"] for p in pools) or abs(step[0] / measured - 1) > 0.001 or step[1] != step[2])
 P
+expect "a correction is labelled" 0 "corrected: all times are" plan $settings
+plan $settings --no-corrections | grep -q corrected && fail "--no-corrections" || pass "--no-corrections uses none"
 truncate -s 100 cache/times-*.json
 expect "a damaged file of times" 2 "cache/times-" plan $settings
 finish

@@ -111,12 +111,14 @@ static uint64_t key_of(const plan_session *s)
     return tess_plan_key(&s->request) >> 1; /* JSON has no integers above INT64_MAX */
 }
 
-static void correct(const plan_session *s, tess_plan_time *t)
+/* Applies the stored difference of this configuration. Returns the factor; 1: there is none. */
+static double correct(const plan_session *s, tess_plan_time *t)
 {
     const double factor = s->machine.times != NULL && s->flags->no_corrections == NULL
                               ? tess_kernel_times_factor(&s->times, key_of(s))
                               : 1;
     tess_plan_time_scale(t, factor);
+    return factor;
 }
 
 /* ---- Reports ---- */
@@ -138,8 +140,11 @@ static tess_status show_plan(plan_session *s)
 {
     tess_plan plan;
     TESS_TRY(tess_plan_make(s->planner, &s->request, &plan));
-    correct(s, &plan.time);
-    TESS_TRY(cli_report(s->mem, tess_plan_json(&s->request, &plan), tess_plan_form, s->flags->style, JSON_INDENT(2)));
+    const double factor = correct(s, &plan.time);
+    json_t *report = tess_plan_json(&s->request, &plan);
+    if (factor != 1)
+        json_object_set_new(report, "corrected", json_real(factor));
+    TESS_TRY(cli_report(s->mem, report, tess_plan_form, s->flags->style, JSON_INDENT(2)));
     return check_room(s, &plan);
 }
 
