@@ -3,6 +3,7 @@
 #include "base/core/round_up.h"
 #include "base/mem/scoped.h"
 #include "comm/agree.h"
+#include "comm/dry/dry_runtime.h"
 #include "comm/ondevice/ondevice.h"
 
 enum {
@@ -234,7 +235,11 @@ tess_status tess_move_boxes(tess_team *team, tess_box_room *room, const tess_box
         TESS_CHECK(bytes_of(m, &m->had[r]) <= room->most, TESS_E_INVALID,
                    "rank %d of the team holds %zu bytes, there is room for %zu", r, bytes_of(m, &m->had[r]),
                    room->most);
-    return room->areas != NULL ? move_by_areas(room, m, received) : move_by_parcels(room, m, received);
+    if (room->areas == NULL)
+        return move_by_parcels(room, m, received);
+    TESS_TRY(move_by_areas(room, m, received));
+    tess_dry_runtime_read(team, *received);
+    return TESS_OK;
 }
 
 /* ---- Rooms ---- */

@@ -49,7 +49,7 @@ typedef struct comm_dry {
     tess_control control; /* stands for the memory that a real team shares */
     tess_volume volume;
     struct tess_rehearsal *rehearsal; /* NULL: none (rehearsal/rehearsal.h) */
-    struct tess_work_trace *trace;    /* NULL: none (device/work_trace.h) */
+    struct tess_work_trace *trace;    /* NULL: none (device/dry/work_trace.h) */
 } comm_dry;
 
 struct tess_runtime {

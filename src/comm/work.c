@@ -4,7 +4,7 @@
 
 #include "base/os/os.h"
 #include "comm/comm_impl.h"
-#include "device/work_trace.h"
+#include "device/dry/work_trace.h"
 
 /* Records the request before any buffer is touched, so that the ring of a crashed rank shows it. */
 static void record_request(tess_work *work)

@@ -14,7 +14,7 @@ typedef struct dry_stream {
     const tess_kernels *inner; /* the host's table */
     tess_kernel_work work;
     tess_work_trace *trace; /* NULL: calls are not recorded */
-    int depth; /* rows that are running: some call others, whose work is already counted */
+    int depth;              /* rows that are running: some call others, whose work is already counted */
 } dry_stream;
 
 typedef struct dry_device {

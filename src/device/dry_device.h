@@ -6,7 +6,7 @@
 
 #include "device/device.h"
 #include "device/kernel_rows.h"
-#include "device/work_trace.h"
+#include "device/dry/work_trace.h"
 
 /* Opens the dry counterpart of the device `name` (tess_device_open). tess_device_open calls it if `mem` is dry
  * (base/mem/dry_mem.h). NULL and "cpu": its memory is the host's, counted in the pools of `mem`. Any other name: it has
@@ -23,9 +23,9 @@ size_t tess_stream_work_bytes(const tess_stream *stream);
  * of is counted once, with its caller. */
 tess_kernel_work tess_dry_stream_work(const tess_stream *stream);
 
-/* From now on the stream records its calls in `trace` (borrowed; NULL: no more). If the trace has a timer, the timer
- * runs the first calls of each kind on the operands' memory, which must be there (tess_mem_dry_fill). Streams of other
- * devices ignore it. */
+/* Makes the stream record its calls in `trace` from now on (borrowed; NULL: no more). If the trace has a timer, the
+ * timer runs the first calls of each kind on the operands' memory, which must be there (tess_mem_dry_fill). Streams of
+ * other devices ignore it. */
 void tess_dry_stream_trace(tess_stream *stream, tess_work_trace *trace);
 
 #endif

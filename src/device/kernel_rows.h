@@ -93,8 +93,8 @@ typedef struct tess_kernel_row {
     /* Computes what a call moves and computes. NULL: the sum over operands, and `flops`. */
     void (*work)(const void *args, tess_kernel_work *work);
     const void *example; /* arguments of one item, without memory */
-    /* Returns a number for what changes a call's speed in addition to its sizes and dtypes: transposed operands, further
-     * steps. NULL: 0. */
+    /* Returns a number for what changes a call's speed in addition to its sizes and dtypes: transposed operands,
+     * further steps. NULL: 0. */
     int32_t (*variant)(const void *args);
 } tess_kernel_row;
 

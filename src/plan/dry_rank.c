@@ -257,7 +257,9 @@ static void note_moment(tess_runtime *rt, const char *phase, TESS_UNUSED int64_t
     tess_mem_peak_moment(tess_runtime_mem(rt), moment);
 }
 
-static void ignore_end(TESS_UNUSED void *self) {}
+static void ignore_end(TESS_UNUSED void *self)
+{
+}
 
 static void follow_peak(tess_runtime *rt, tess_mem_peak *peak)
 {

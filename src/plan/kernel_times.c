@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/core/rng.h"
+#include "base/core/variables.h"
 #include "base/mem/make_room.h"
 #include "base/mem/scoped.h"
 #include "base/os/machine.h"
@@ -43,8 +44,7 @@ tess_status tess_kernel_times_add_op(tess_kernel_times *t, const tess_op_time *t
            (t->ops[i].kind != time->kind || t->ops[i].ranks != time->ranks || t->ops[i].bytes != time->bytes))
         i++;
     if (i == t->n_ops) {
-        TESS_TRY(
-            tess_mem_make_room(t->mem, TESS_POOL_MISC, t->n_ops, sizeof(*t->ops), "times", &t->ops_room, &t->ops));
+        TESS_TRY(tess_mem_make_room(t->mem, TESS_POOL_MISC, t->n_ops, sizeof(*t->ops), "times", &t->ops_room, &t->ops));
         t->n_ops++;
     }
     t->ops[i] = *time;
@@ -74,7 +74,7 @@ void tess_kernel_times_free(tess_kernel_times *t)
 }
 
 /* ---- Estimates ---- */
-/* What a call is mostly limited by: flops where it makes many for each byte, else bytes. */
+/* Returns the work that limits a call: flops if it makes many for each byte, else bytes. */
 static double work_of(const tess_call_key *key)
 {
     enum { FLOPS_A_BYTE = 8 };
@@ -158,8 +158,7 @@ double tess_kernel_times_find_op(const tess_kernel_times *t, int kind, int ranks
     const tess_op_time *below = NULL, *above = NULL;
     int nearest = 0;
     for (size_t i = 0; i < t->n_ops; i++)
-        if (t->ops[i].kind == like(kind) &&
-            (nearest == 0 || abs(t->ops[i].ranks - ranks) < abs(nearest - ranks)))
+        if (t->ops[i].kind == like(kind) && (nearest == 0 || abs(t->ops[i].ranks - ranks) < abs(nearest - ranks)))
             nearest = t->ops[i].ranks;
     for (size_t i = 0; i < t->n_ops; i++) {
         const tess_op_time *row = &t->ops[i];
@@ -178,8 +177,7 @@ double tess_kernel_times_find_op(const tess_kernel_times *t, int kind, int ranks
         return below->bytes > 0 ? below->seconds * bytes / below->bytes : below->seconds;
     if (above == below || above->bytes <= below->bytes)
         return below->seconds;
-    return below->seconds +
-           (above->seconds - below->seconds) * (bytes - below->bytes) / (above->bytes - below->bytes);
+    return below->seconds + (above->seconds - below->seconds) * (bytes - below->bytes) / (above->bytes - below->bytes);
 }
 
 double tess_kernel_times_factor(const tess_kernel_times *t, uint64_t config)
@@ -207,7 +205,7 @@ const char *tess_machine_fingerprint(char *text, size_t size)
 tess_status tess_kernel_times_path(const char *folder, char *path, size_t size)
 {
     char fingerprint[256], name[64], cache[1024];
-    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    const char *xdg = tess_variable_value(TESS_VAR_XDG_CACHE_HOME), *home = tess_variable_value(TESS_VAR_HOME);
     if (folder[0] != '\0')
         snprintf(cache, sizeof(cache), "%s", folder);
     else if (xdg != NULL && xdg[0] == '/')
@@ -250,9 +248,9 @@ static tess_status parse_call(tess_kernel_times *times, const json_t *row, const
     TESS_TRY(tess_json_get_double(row, "flops", what, &t.key.flops));
     TESS_TRY(tess_json_get_double(row, "seconds", what, &t.seconds));
     const json_t *sizes = json_object_get(row, "sizes"), *dtypes = json_object_get(row, "dtypes");
-    TESS_CHECK(threads >= 1 && threads <= 1 << 16 && is_time(t.seconds) && is_time(t.key.bytes) && is_time(t.key.flops) &&
-                   variant >= 0 && variant <= INT32_MAX && json_array_size(sizes) == TESS_CALL_SIZES &&
-                   json_array_size(dtypes) == 2,
+    TESS_CHECK(threads >= 1 && threads <= 1 << 16 && is_time(t.seconds) && is_time(t.key.bytes) &&
+                   is_time(t.key.flops) && variant >= 0 && variant <= INT32_MAX &&
+                   json_array_size(sizes) == TESS_CALL_SIZES && json_array_size(dtypes) == 2,
                TESS_E_FORMAT, "%s: kernel '%.40s': a row has a variant, two dtypes, %d sizes, threads and times", what,
                name, TESS_CALL_SIZES);
     t.threads = (int)threads;
@@ -260,7 +258,8 @@ static tess_status parse_call(tess_kernel_times *times, const json_t *row, const
     t.key.variant = (int32_t)variant;
     for (int i = 0; i < TESS_CALL_SIZES; i++)
         t.key.size[i] = json_integer_value(json_array_get(sizes, (size_t)i));
-    const int64_t from = json_integer_value(json_array_get(dtypes, 0)), to = json_integer_value(json_array_get(dtypes, 1));
+    const int64_t from = json_integer_value(json_array_get(dtypes, 0)),
+                  to = json_integer_value(json_array_get(dtypes, 1));
     TESS_CHECK(from >= 0 && from < TESS_DTYPE_COUNT && to >= 0 && to < TESS_DTYPE_COUNT, TESS_E_FORMAT,
                "%s: kernel '%.40s': no such dtype", what, name);
     t.key.dtype = (int32_t)from;
@@ -280,7 +279,8 @@ static tess_status parse_op(tess_kernel_times *times, const json_t *row, const c
     while (t.kind < TESS_TRACE_OP_COUNT && strcmp(tess_trace_op_name((tess_trace_op)t.kind), name) != 0)
         t.kind++;
     TESS_CHECK(t.kind < TESS_TRACE_OP_COUNT && ranks >= 1 && ranks <= 1 << 20 && is_time(t.bytes) && is_time(t.seconds),
-               TESS_E_FORMAT, "%s: operation '%.40s': a row has a known operation, ranks, bytes and seconds", what, name);
+               TESS_E_FORMAT, "%s: operation '%.40s': a row has a known operation, ranks, bytes and seconds", what,
+               name);
     t.ranks = (int)ranks;
     return tess_kernel_times_add_op(times, &t);
 }
@@ -302,7 +302,7 @@ static tess_status parse_rows(tess_kernel_times *times, const json_t *document, 
     size_t i;
     const json_t *row, *rows = json_object_get(document, list);
     TESS_CHECK(json_array_size(rows) <= MOST_ROWS, TESS_E_FORMAT, "%s: more than %d rows", what, MOST_ROWS);
-    json_array_foreach(rows, i, row) {
+    json_array_foreach (rows, i, row) {
         TESS_CHECK(json_is_object(row), TESS_E_FORMAT, "%s: %s: row %zu is no object", what, list, i);
         TESS_TRY(parse(times, row, what));
     }
@@ -317,13 +317,16 @@ tess_status tess_kernel_times_parse(tess_kernel_times *times, const char *text, 
     TESS_TRY(tess_json_parse(text, size, what, true, &document));
     TESS_CHECK(json_is_object(document), TESS_E_FORMAT, "%s: no times of a machine", what);
     TESS_TRY(tess_json_get_int(document, "version", what, &version));
-    TESS_CHECK(version == VERSION, TESS_E_FORMAT, "%s: version %lld of the times, this program reads %d: run tessera plan "
-               "--calibrate again", what, (long long)version, VERSION);
+    TESS_CHECK(version == VERSION, TESS_E_FORMAT,
+               "%s: version %lld of the times, this program reads %d: run tessera plan "
+               "--calibrate again",
+               what, (long long)version, VERSION);
     TESS_TRY(tess_json_get_string(document, "machine", what, &machine));
     snprintf(times->machine, sizeof(times->machine), "%s", machine);
     TESS_TRY(tess_json_get_double(document, "flops_bf16", what, &times->flops_bf16));
     TESS_TRY(tess_json_get_double(document, "flops_f32", what, &times->flops_f32));
-    TESS_CHECK(is_time(times->flops_bf16) && is_time(times->flops_f32), TESS_E_FORMAT, "%s: a peak is not negative", what);
+    TESS_CHECK(is_time(times->flops_bf16) && is_time(times->flops_f32), TESS_E_FORMAT, "%s: a peak is not negative",
+               what);
     TESS_TRY(parse_rows(times, document, "kernels", what, parse_call));
     TESS_TRY(parse_rows(times, document, "operations", what, parse_op));
     return parse_rows(times, document, "corrections", what, parse_correction);
@@ -346,10 +349,10 @@ static json_t *calls_json(const tess_kernel_times *times)
         for (int s = 0; s < TESS_CALL_SIZES; s++)
             json_array_append_new(sizes, json_integer(k->size[s]));
         json_array_append_new(rows,
-                              json_pack("{s:s, s:i, s:[i, i], s:i, s:o, s:f, s:f, s:f}", "kernel", tess_call_name(k->kind),
-                                        "variant", (int)k->variant, "dtypes", (int)k->dtype, (int)k->to_dtype, "threads",
-                                        times->calls[i].threads, "sizes", sizes, "bytes", k->bytes, "flops", k->flops,
-                                        "seconds", times->calls[i].seconds));
+                              json_pack("{s:s, s:i, s:[i, i], s:i, s:o, s:f, s:f, s:f}", "kernel",
+                                        tess_call_name(k->kind), "variant", (int)k->variant, "dtypes", (int)k->dtype,
+                                        (int)k->to_dtype, "threads", times->calls[i].threads, "sizes", sizes, "bytes",
+                                        k->bytes, "flops", k->flops, "seconds", times->calls[i].seconds));
     }
     return rows;
 }

@@ -3,7 +3,7 @@
 #ifndef TESS_PLAN_KERNEL_TIMES_H
 #define TESS_PLAN_KERNEL_TIMES_H
 
-#include "device/work_trace.h"
+#include "device/dry/work_trace.h"
 
 /* A call of a kernel with `threads` threads, while all cores of the host make such calls. */
 typedef struct tess_kernel_time {
@@ -14,9 +14,9 @@ typedef struct tess_kernel_time {
 
 /* An operation of `ranks` ranks of one host. */
 typedef struct tess_op_time {
-    int kind;      /* tess_trace_op */
+    int kind; /* tess_trace_op */
     int ranks;
-    double bytes;  /* that come to a rank from others (tess_volume_received) */
+    double bytes; /* received by a rank from others (tess_volume_received) */
     double seconds;
 } tess_op_time;
 
@@ -28,7 +28,7 @@ typedef struct tess_step_correction {
 
 typedef struct tess_kernel_times {
     tess_mem *mem;
-    char machine[256]; /* fingerprint of the machine (tess_machine_fingerprint) */
+    char machine[256];            /* fingerprint of the machine (tess_machine_fingerprint) */
     double flops_bf16, flops_f32; /* peak of all cores together; 0: not measured */
     tess_kernel_time *calls;
     tess_op_time *ops;

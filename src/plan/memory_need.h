@@ -19,8 +19,8 @@ typedef struct tess_memory_plan {
     const int *hosts;          /* the host of each rank; NULL: ranks are placed on hosts by number */
     const tess_dry_task *task; /* builds objects next to the engine; NULL: there are none */
     struct tess_rehearsal
-        *rehearsal; /* gets the operations of a dry rank's step (comm/rehearsal/rehearsal.h), or NULL */
-    struct tess_work_trace *trace; /* gets the work of a dry rank's step (device/work_trace.h), or NULL */
+        *rehearsal;                /* gets the operations of a dry rank's step (comm/rehearsal/rehearsal.h), or NULL */
+    struct tess_work_trace *trace; /* gets the work of a dry rank's step (device/dry/work_trace.h), or NULL */
     struct tess_mem_peak *peak;    /* gets what a dry rank has when it has most (base/mem/dry_mem.h), or NULL */
     int64_t most_micros;           /* a dry rank runs at most this many micro-batches of its own; 0: no limit */
     bool fills;                    /* dry ranks have memory, so that the trace's timer can run kernels */

@@ -54,10 +54,10 @@ static bool keeps_generations(const tess_config *c, const tess_dry_report *dry)
 tess_memory_of_rank tess_memory_of_report(const tess_memory_plan *plan, const tess_dry_report *dry)
 {
     tess_memory_of_rank out = {.work = dry->work,
-                                 .resident = dry->resident,
-                                 .n_units = dry->n_units,
-                                 .largest_unit = dry->largest_unit,
-                                 .n_blocks = dry->n_blocks};
+                               .resident = dry->resident,
+                               .n_units = dry->n_units,
+                               .largest_unit = dry->largest_unit,
+                               .n_blocks = dry->n_blocks};
     memcpy(out.pool, dry->host, sizeof(out.pool));
     memcpy(out.disk, dry->disk, sizeof(out.disk));
     memcpy(out.device, dry->device, sizeof(out.device));

@@ -17,6 +17,9 @@
  * the step has more: the others repeat what lies between. */
 enum { MICROS = 8, MICROS_A_STAGE = 4 };
 
+/* This value replaces a number of micro-batches: as many run as memory depends on, and no work is recorded. */
+enum { MEMORY_ONLY = -1 };
+
 const char *tess_plan_bound_name(tess_plan_bound bound)
 {
     static const char *const names[TESS_BOUNDS] = {"compute", "memory bandwidth", "link", "bubble"};
@@ -66,14 +69,22 @@ int64_t tess_planner_dry_ranks(const tess_planner *planner)
     return planner->n_dry;
 }
 
+enum { SHALLOW = 2 };
+
 /* A request with what follows from it. */
 typedef struct plan_case {
     tess_planner *planner;
+    tess_plan_request own; /* its configuration and model are those below */
     const tess_plan_request *request;
-    tess_config config; /* with the machine's device */
+    tess_config config; /* its device is the machine's */
+    tess_model_config model;
+    /* (SHALLOW) the same with few layers in each stage, the second with one more than the first; NULL: dry ranks have
+     * all layers */
+    struct plan_case *shallow;
+    double deeper; /* layers of a stage that the second of them lacks */
     tess_memory_plan plan;
     int degree[TESS_AXES];
-    int n_stages; /* ranks of the pipeline */
+    int n_stages;                  /* ranks of the pipeline */
     int64_t n_micros, most_micros; /* a rank's micro-batches of a step, and those that dry ranks run */
 } plan_case;
 
@@ -90,17 +101,21 @@ static int threads_of(const tess_plan_request *q)
     return given > 0 ? (int)given : cores > ranks_a_host(q) ? (int)(cores / ranks_a_host(q)) : 1;
 }
 
-static tess_status open_case(tess_planner *planner, const tess_plan_request *q, plan_case *c)
+static tess_status open_flat(tess_planner *planner, const tess_plan_request *q, plan_case *c)
 {
-    *c = (plan_case){.planner = planner, .request = q};
+    *c = (plan_case){.planner = planner, .own = *q, .model = *q->model};
     TESS_TRY(tess_config_copy(q->config, &c->config));
     if (q->machine->machine.kind == TESS_MACHINE_GPU)
         c->config.job.device = TESS_DEVICE_CUDA;
+    c->own.config = &c->config;
+    c->own.model = &c->model;
+    c->request = &c->own;
     tess_axes_degrees(&c->config.parallelism, c->degree);
     const tess_coordinates at = tess_coordinates_by(c->degree, 0);
     c->n_stages = c->degree[TESS_AXIS_PP];
     c->n_micros = tess_coordinates_rounds(&at, tess_config_micro_batches(&c->config));
-    const int64_t most = c->n_stages > 1 ? (int64_t)MICROS_A_STAGE * c->n_stages : MICROS;
+    const int64_t of_stage = q->options.full_ranks ? MICROS_A_STAGE : MICROS_A_STAGE / 2;
+    const int64_t most = c->n_stages > 1 ? of_stage * c->n_stages : MICROS;
     c->most_micros = c->n_micros > most ? most : 0;
     c->plan = tess_memory_plan_of(&c->config, ranks_a_host(q));
     c->plan.n_threads = threads_of(q);
@@ -109,9 +124,89 @@ static tess_status open_case(tess_planner *planner, const tess_plan_request *q, 
     return TESS_OK;
 }
 
+/* ---- Depth ---- */
+/* Returns the number of layers after which all are alike; the model's layers: they alternate. */
+static int64_t unlike_layers(const tess_model_config *m)
+{
+    int64_t first = m->n_layers - 1;
+    while (first > 0 && tess_model_config_window(m, first - 1) == tess_model_config_window(m, m->n_layers - 1) &&
+           tess_model_config_mixes(m, first - 1) == tess_model_config_mixes(m, m->n_layers - 1))
+        first--;
+    return first;
+}
+
+/* Whether each further layer of a stage adds the same. Otherwise what a layer adds depends on its number. */
+static bool adds_alike(const tess_config *c)
+{
+    return c->activation_checkpoint.mode != TESS_RECOMPUTE_EVERY_N && c->activation_checkpoint.budget == 0 &&
+           c->parallelism.fsdp_unit_blocks == 1 && c->parallelism.fsdp_unit_bytes == 0 && c->training.freeze.n == 0 &&
+           c->optimizer.name != TESS_MUON && !tess_config_offloads(c);
+}
+
+/* Removes `fewer` layers from each stage. */
+static tess_status make_shallow(const plan_case *c, const tess_stage_plan *stages, int n_stages, int64_t fewer,
+                                plan_case *out)
+{
+    tess_buffer points = {.mem = c->planner->mem};
+    TESS_TRY(open_flat(c->planner, c->request, out));
+    out->model.n_layers -= fewer * n_stages;
+    if (n_stages == 1)
+        return TESS_OK;
+    out->config.parallelism.pipeline_parallel_layers_per_stage = 0;
+    tess_status status = tess_buffer_printf(&points, "parallelism.pipeline_parallel_split_points=");
+    for (int g = 1; g < n_stages && status == TESS_OK; g++)
+        status = tess_buffer_printf(&points, "%s%lld", g > 1 ? "," : "", (long long)(stages->first[g] - g * fewer));
+    if (status == TESS_OK)
+        status = tess_config_override(&out->config, points.data);
+    tess_buffer_free(&points);
+    return status;
+}
+
+/* Makes the shallow cases, if the stages are deep enough for them to be cheaper. */
+static tess_status open_shallow(plan_case *c, const tess_stage_plan *stages)
+{
+    const int n = stages->shape.ranks * stages->shape.chunks;
+    /* Gathered units outlive a pass if there are fewer layers. Tied weights are one unit less, and a stage in the
+     * middle has no units but its layers. */
+    const int64_t enough = n > 1 ? 6 : 5;
+    const int64_t least_layers = unlike_layers(&c->model) + enough + c->config.parallelism.fsdp_prefetch;
+    int64_t layers = INT64_MAX;
+    for (int g = 0; g < n; g++)
+        layers = stages->first[g + 1] - stages->first[g] < layers ? stages->first[g + 1] - stages->first[g] : layers;
+    if (layers <= 2 * least_layers + 1) /* two shallow ranks have as many */
+        return TESS_OK;
+    TESS_TRY(TESS_NEW(c->planner->mem, SHALLOW, "shallow plans", &c->shallow));
+    for (int i = 0; i < SHALLOW; i++)
+        TESS_TRY(make_shallow(c, stages, n, layers - least_layers - i, &c->shallow[i]));
+    c->deeper = (double)(layers - least_layers - 1);
+    return TESS_OK;
+}
+
+static tess_status open_case(tess_planner *planner, const tess_plan_request *q, plan_case *c)
+{
+    tess_stage_plan stages;
+    TESS_TRY(open_flat(planner, q, c));
+    /* The copies that a host's ranks save are rounded up for each rank, so their sum is not composed. */
+    const bool rounds = q->machine->machine.kind == TESS_MACHINE_CPU && c->plan.saves_beside;
+    if (q->options.full_ranks || rounds || !adds_alike(&c->config))
+        return TESS_OK;
+    TESS_TRY(tess_stage_plan_create(planner->mem, &c->config, &c->model, 0, &stages));
+    tess_status status = open_shallow(c, &stages);
+    tess_stage_plan_free(planner->mem, &stages);
+    return status;
+}
+
 static void close_case(plan_case *c)
 {
+    for (int i = 0; c->shallow != NULL && i < SHALLOW; i++)
+        close_case(&c->shallow[i]);
+    tess_mem_free(c->planner->mem, c->shallow);
     tess_config_free(&c->config);
+}
+
+static double beyond(double all, double half, double factor)
+{
+    return all + (all - half) * factor;
 }
 
 uint64_t tess_plan_key(const tess_plan_request *q)
@@ -151,8 +246,9 @@ static tess_status find_rank(plan_case *c, int rank, int64_t most_micros, planne
     r->rank = rank;
     r->trace.mem = p->mem;
     tess_memory_plan plan = c->plan;
-    plan.trace = &r->trace;
+    plan.trace = most_micros != MEMORY_ONLY ? &r->trace : NULL;
     plan.peak = &r->peak;
+    plan.moves = most_micros != MEMORY_ONLY;
     plan.most_micros = most_micros;
     tess_status status = tess_dry_rank(&plan, c->request->model, rank, &r->report);
     if (status != TESS_OK) {
@@ -173,7 +269,7 @@ static void add_alive(const planned_rank *r, tess_plan_memory *m)
     memcpy(m->moment, r->peak.moment, sizeof(m->moment));
     for (int i = 0; i < r->peak.n_names; i++) {
         const tess_peak_name *name = &r->peak.names[i];
-        int at = m->n_alive < TESS_PLAN_ALIVE ? m->n_alive++
+        int at = m->n_alive < TESS_PLAN_ALIVE                        ? m->n_alive++
                  : name->bytes > m->alive[TESS_PLAN_ALIVE - 1].bytes ? TESS_PLAN_ALIVE - 1
                                                                      : -1;
         if (at < 0)
@@ -194,31 +290,93 @@ static double counted(const plan_case *c, const tess_memory_of_rank *need)
                                                                  : tess_pools_sum(need->pool);
 }
 
-static tess_status plan_memory(plan_case *c, tess_plan_memory *m)
+/* Adds what the further layers of a stage need. */
+static void go_deeper(tess_dry_report *report, const tess_dry_report *less, double deeper)
+{
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
+        report->host[pool] = beyond(report->host[pool], less->host[pool], deeper);
+        report->device[pool] = beyond(report->device[pool], less->device[pool], deeper);
+        report->engine_host[pool] = beyond(report->engine_host[pool], less->engine_host[pool], deeper);
+    }
+    report->work = beyond(report->work, less->work, deeper);
+    report->saved = beyond(report->saved, less->saved, deeper);
+    report->n_units += (int64_t)((double)(report->n_units - less->n_units) * deeper);
+    report->n_blocks += (int64_t)((double)(report->n_blocks - less->n_blocks) * deeper);
+}
+
+static tess_status report_of_stage(plan_case *c, int stage, int64_t micros, tess_dry_report *report,
+                                   planned_rank **rank)
+{
+    tess_dry_report less;
+    if (c->shallow == NULL) {
+        TESS_TRY(find_rank(c, rank_of_stage(c, stage), micros, rank));
+        *report = (*rank)->report;
+        return TESS_OK;
+    }
+    TESS_TRY(report_of_stage(&c->shallow[0], stage, micros, &less, rank));
+    TESS_TRY(report_of_stage(&c->shallow[1], stage, micros, report, rank));
+    go_deeper(report, &less, c->deeper);
+    return TESS_OK;
+}
+
+static tess_status need_of_stage(plan_case *c, int stage, int64_t micros, tess_memory_of_rank *need,
+                                 planned_rank **rank)
+{
+    tess_dry_report report;
+    TESS_TRY(report_of_stage(c, stage, micros, &report, rank));
+    *need = tess_memory_of_report(&c->plan, &report);
+    return TESS_OK;
+}
+
+/* The bytes of all ranks of the host that needs most. */
+static tess_status need_of_host(const plan_case *c, double *bytes)
+{
+    tess_memory_need need;
+    double less;
+    if (c->shallow == NULL) {
+        TESS_TRY(tess_memory_predict(c->planner->mem, c->request->model, &c->plan, &need));
+        *bytes = need.host;
+        return TESS_OK;
+    }
+    TESS_TRY(need_of_host(&c->shallow[0], &less));
+    TESS_TRY(need_of_host(&c->shallow[1], bytes));
+    *bytes = beyond(*bytes, less, c->deeper);
+    return TESS_OK;
+}
+
+/* Whether another stage needs at least as much: in these schedules a stage holds no more micro-batches than the one
+ * before it, and only the first and the last have more than layers. */
+static bool needs_less(const plan_case *c, int stage)
+{
+    const int kind = c->config.parallelism.pipeline_parallel_schedule;
+    const bool falls = kind == TESS_PIPELINE_GPIPE || kind == TESS_PIPELINE_1F1B || kind == TESS_PIPELINE_INTERLEAVED;
+    const bool cut = c->config.parallelism.pipeline_parallel_split_points.n > 0;
+    return !c->request->options.full_ranks && falls && !cut && stage > 1 && stage < c->n_stages - 1;
+}
+
+static tess_status plan_memory(plan_case *c, int64_t micros, tess_plan_memory *m)
 {
     const tess_machine *machine = c->request->machine;
-    const planned_rank *worst = NULL;
+    planned_rank *worst = NULL;
     *m = (tess_plan_memory){.rank = 0};
     for (int stage = 0; stage < c->n_stages; stage++) {
         planned_rank *r;
-        TESS_TRY(find_rank(c, rank_of_stage(c, stage), c->most_micros, &r));
-        const tess_memory_of_rank need = tess_memory_of_report(&c->plan, &r->report);
+        tess_memory_of_rank need;
+        if (needs_less(c, stage))
+            continue;
+        TESS_TRY(need_of_stage(c, stage, micros, &need, &r));
         if (worst == NULL || counted(c, &need) > counted(c, &m->most)) {
             m->most = need;
             m->rank = r->rank;
             worst = r;
         }
     }
-    if (worst != NULL)
+    if (worst != NULL && c->shallow == NULL)
         add_alive(worst, m);
     m->room = machine->memory.gb * 1e9;
-    if (machine->machine.kind == TESS_MACHINE_GPU) {
-        m->bytes = tess_pools_sum(m->most.device);
-    } else {
-        tess_memory_need need;
-        TESS_TRY(tess_memory_predict(c->planner->mem, c->request->model, &c->plan, &need));
-        m->bytes = need.host;
-    }
+    m->bytes = tess_pools_sum(m->most.device);
+    if (machine->machine.kind == TESS_MACHINE_CPU)
+        TESS_TRY(need_of_host(c, &m->bytes));
     m->missing = m->room > 0 && m->bytes > m->room ? m->bytes - m->room : 0;
     return TESS_OK;
 }
@@ -242,11 +400,6 @@ static tess_status time_ranks(plan_case *c, int64_t most_micros, tess_plan_time 
                                .threads = threads_of(q),
                                .straggler = q->options.straggler};
     return tess_step_time(c->planner->mem, &of, time);
-}
-
-static double beyond(double all, double half, double factor)
-{
-    return all + (all - half) * factor;
 }
 
 /* Adds to `t` what further micro-batches take: `factor` times what it has more than `half`. */
@@ -294,9 +447,8 @@ static double peak_of(const plan_case *c)
     const tess_machine *m = c->request->machine;
     const bool half = c->config.training.mixed_precision_param != TESS_PRECISION_F32 && m->compute.bf16_tflops > 0;
     const double tflops = half || m->compute.fp32_tflops <= 0 ? m->compute.bf16_tflops : m->compute.fp32_tflops;
-    const double n = m->machine.kind == TESS_MACHINE_GPU
-                         ? (double)c->request->n_ranks
-                         : ceil((double)c->request->n_ranks / ranks_a_host(c->request));
+    const double n = m->machine.kind == TESS_MACHINE_GPU ? (double)c->request->n_ranks
+                                                         : ceil((double)c->request->n_ranks / ranks_a_host(c->request));
     return tflops * 1e12 * n;
 }
 
@@ -320,8 +472,16 @@ static tess_status add_rates(const plan_case *c, tess_plan_time *t)
     return TESS_OK;
 }
 
-static tess_status plan_time(plan_case *c, tess_plan_time *t)
+/* The time of a step's kernels and operations. */
+static tess_status time_step(plan_case *c, tess_plan_time *t)
 {
+    tess_plan_time less;
+    if (c->shallow != NULL) {
+        TESS_TRY(time_step(&c->shallow[0], &less));
+        TESS_TRY(time_step(&c->shallow[1], t));
+        go_on(t, &less, c->deeper);
+        return TESS_OK;
+    }
     TESS_TRY(time_ranks(c, c->most_micros, t));
     if (c->most_micros > 0) {
         tess_plan_time half;
@@ -329,29 +489,47 @@ static tess_status plan_time(plan_case *c, tess_plan_time *t)
         TESS_TRY(time_ranks(c, less, &half));
         go_on(t, &half, (double)(c->n_micros - c->most_micros) / (double)(c->most_micros - less));
     }
+    return TESS_OK;
+}
+
+static tess_status plan_time(plan_case *c, tess_plan_time *t)
+{
+    TESS_TRY(time_step(c, t));
     add_losses(c, t);
     return add_rates(c, t);
 }
 
 /* ---- Volume ---- */
+/* Adds what `more` further layers or micro-batches move, if the volume has `between` more of them than `less`. */
+static void extend_volume(tess_plan_volume *v, const tess_plan_volume *less, int64_t more, int64_t between)
+{
+    for (int i = 0; i < v->of_rank.n_rows && i < less->of_rank.n_rows; i++) {
+        tess_volume_row *row = &v->of_rank.rows[i];
+        row->n += (row->n - less->of_rank.rows[i].n) * more / between;
+        row->bytes += (row->bytes - less->of_rank.rows[i].bytes) * more / between;
+    }
+    v->exchanged_bytes = beyond(v->exchanged_bytes, less->exchanged_bytes, (double)more / (double)between);
+}
+
 static tess_status plan_volume(plan_case *c, tess_plan_volume *v)
 {
     planned_rank *r, *half;
+    if (c->shallow != NULL) {
+        tess_plan_volume less;
+        TESS_TRY(plan_volume(&c->shallow[0], &less));
+        TESS_TRY(plan_volume(&c->shallow[1], v));
+        extend_volume(v, &less, (int64_t)c->deeper, 1);
+        return TESS_OK;
+    }
     TESS_TRY(find_rank(c, 0, c->most_micros, &r));
     v->of_rank = r->report.volume;
     v->exchanged_bytes = r->report.exchanged_bytes;
     if (c->most_micros == 0)
         return TESS_OK;
-    const int64_t less = c->most_micros / 2, more = c->n_micros - c->most_micros, between = c->most_micros - less;
+    const int64_t less = c->most_micros / 2;
     TESS_TRY(find_rank(c, 0, less, &half));
-    for (int i = 0; i < v->of_rank.n_rows && i < half->report.volume.n_rows; i++) {
-        tess_volume_row *row = &v->of_rank.rows[i];
-        const tess_volume_row *of_half = &half->report.volume.rows[i];
-        row->n += (row->n - of_half->n) * more / between;
-        row->bytes += (row->bytes - of_half->bytes) * more / between;
-    }
-    v->exchanged_bytes =
-        beyond(v->exchanged_bytes, half->report.exchanged_bytes, (double)more / (double)between);
+    const tess_plan_volume of_half = {.of_rank = half->report.volume, .exchanged_bytes = half->report.exchanged_bytes};
+    extend_volume(v, &of_half, c->n_micros - c->most_micros, c->most_micros - less);
     return TESS_OK;
 }
 
@@ -359,7 +537,8 @@ static tess_status plan_volume(plan_case *c, tess_plan_volume *v)
 static tess_status make(plan_case *c, tess_plan *plan)
 {
     if (!c->request->options.no_memory)
-        TESS_TRY(plan_memory(c, &plan->memory));
+        TESS_TRY(plan_memory(c, c->most_micros, &plan->memory));
+    plan->composed = c->shallow != NULL;
     TESS_TRY(plan_volume(c, &plan->volume));
     return plan_time(c, &plan->time);
 }
@@ -368,8 +547,9 @@ tess_status tess_plan_make(tess_planner *planner, const tess_plan_request *reque
 {
     plan_case c;
     *plan = (tess_plan){.composed = false};
-    TESS_TRY(open_case(planner, request, &c));
-    tess_status status = make(&c, plan);
+    tess_status status = open_case(planner, request, &c);
+    if (status == TESS_OK)
+        status = make(&c, plan);
     close_case(&c);
     return status;
 }
@@ -377,8 +557,9 @@ tess_status tess_plan_make(tess_planner *planner, const tess_plan_request *reque
 tess_status tess_plan_memory_of(tess_planner *planner, const tess_plan_request *request, tess_plan_memory *memory)
 {
     plan_case c;
-    TESS_TRY(open_case(planner, request, &c));
-    tess_status status = plan_memory(&c, memory);
+    tess_status status = open_case(planner, request, &c);
+    if (status == TESS_OK)
+        status = plan_memory(&c, MEMORY_ONLY, memory);
     close_case(&c);
     return status;
 }
@@ -406,7 +587,7 @@ void tess_plan_time_scale(tess_plan_time *t, double factor)
     t->price_per_million /= faster;
 }
 
-/* ---- What would fit ---- */
+/* ---- Settings that would fit ---- */
 typedef struct fit_search {
     tess_planner *planner;
     const tess_plan_request *request;
@@ -450,7 +631,7 @@ tess_status tess_plan_would_fit(tess_planner *planner, const tess_plan_request *
     text[0] = '\0';
     for (size_t i = 0; i < sizeof(single) / sizeof(single[0]); i++)
         TESS_TRY(try_settings(&s, single[i]));
-    /* Then all of them, with more and more ranks that share layers. */
+    /* Tries all of them together, with more and more ranks that share layers. */
     for (int tp = 1; s.at == 0 && tp <= q->n_ranks; tp *= 2) {
         snprintf(layout, sizeof(layout),
                  "parallelism.data_parallel_shard_degree=-1 parallelism.tensor_parallel_degree=%d", tp);

@@ -1,6 +1,6 @@
 /* The plan of a run, before it starts: memory, volume and time of a step, for this machine or for one that is not here.
  * Memory and volume are counters of dry ranks (dry_rank.h). Times are those of the calls that dry ranks make, on a
- * machine (machine.h). Starts nothing and holds no weights.
+ * machine (plan_machine.h). Starts nothing and holds no weights.
  *
  * A planner keeps the dry ranks that it has run. It serves many requests, such as those of a search: a request that
  * differs from an earlier one in its machine or its options only runs no dry rank again, and one that differs in depth
@@ -9,32 +9,32 @@
 #define TESS_PLAN_PLAN_H
 
 #include "comm/volume.h"
-#include "plan/machine.h"
+#include "plan/plan_machine.h"
 #include "plan/memory_need.h"
 #include "tessera/clock.h"
 
-/* What may go wrong, and what it costs. All zero: nothing goes wrong. */
+/* Events that slow a run down. All zero: there are none. */
 typedef struct tess_plan_options {
     double straggler;        /* the slowest rank takes this many times as long; 0: 1 */
-    double failures_per_day; /* of the whole job */
+    double failures_per_day; /* failures of the whole job */
     double save_s;           /* time that a save stalls all ranks */
     double save_every_s;     /* 0: the interval of Young and Daly */
-    double restart_s;        /* from a failure to the first step that is new work, without repeated work */
+    double restart_s;        /* time from a failure to the next step, without the work that is repeated */
     double loader_s;         /* time of a micro-batch's data that compute does not hide */
     bool full_ranks;         /* run dry ranks of full depth only; compose nothing */
     bool no_memory;          /* leave `memory` zero, where the caller has it already */
 } tess_plan_options;
 
 typedef struct tess_plan_request {
-    const tess_config *config;       /* borrowed; it has passed tess_config_check_step for n_ranks */
-    const tess_model_config *model;  /* borrowed */
-    const tess_machine *machine;     /* borrowed */
-    int n_ranks;                     /* ranks that train */
-    int ranks_a_host;                /* consecutive ranks that share a host; 0: as many as the machine has devices */
+    const tess_config *config;      /* borrowed; it has passed tess_config_check_step for n_ranks */
+    const tess_model_config *model; /* borrowed */
+    const tess_machine *machine;    /* borrowed */
+    int n_ranks;                    /* ranks that train */
+    int ranks_a_host;               /* consecutive ranks that share a host; 0: as many as the machine has devices */
     tess_plan_options options;
 } tess_plan_request;
 
-/* What a step's time is bound by. */
+/* The resource that limits a step. */
 typedef enum tess_plan_bound {
     TESS_BOUND_COMPUTE, /* arithmetic of the kernels */
     TESS_BOUND_MEMORY,  /* bandwidth of the device's memory */
@@ -56,7 +56,7 @@ typedef struct tess_plan_alive {
 typedef struct tess_plan_memory {
     tess_memory_of_rank most; /* the rank that needs most */
     int rank;                 /* its number */
-    double bytes;             /* what counts against `room`: of its device, or of all ranks of its host */
+    double bytes;             /* bytes that count against `room`: those of its device, or of all ranks of its host */
     double room;              /* bytes of the machine's device, or of a host's share of it; 0: not known */
     double missing;           /* bytes by which it does not fit; 0: it fits */
     char moment[64];          /* when that rank's memory is at its peak: "backward of layer 11" */
@@ -68,10 +68,10 @@ typedef struct tess_plan_memory {
 typedef struct tess_plan_team {
     char name[TESS_TRACE_NAME_BYTES];
     tess_link_kind link; /* the slowest link that the team crosses */
-    double bytes;        /* that come from other ranks */
+    double bytes;        /* received from other ranks */
     double n;            /* number of operations */
-    double seconds;      /* of all its operations */
-    double exposed_s;    /* of them, time that no computation hides */
+    double seconds;      /* time of all its operations */
+    double exposed_s;    /* the part of `seconds` that no computation hides */
 } tess_plan_team;
 
 typedef struct tess_plan_volume {
@@ -84,7 +84,7 @@ typedef struct tess_plan_kernel {
     const char *name;
     double n, seconds, flops, bytes;
     bool by_compute; /* arithmetic bounds it, not memory */
-    bool measured;   /* from a measured table, not from the machine's data sheet */
+    bool measured;   /* its times come from a measured table, not from a data sheet */
 } tess_plan_kernel;
 
 /* Times are of the slowest rank. compute_s + exposed_s + bubble_s + optimizer_s + loader_s + other_s is step_s. */
@@ -101,13 +101,13 @@ typedef struct tess_plan_time {
     int n_teams;
     double phase_s[TESS_PHASE_COUNT]; /* the same step by the phases that a run reports (tessera/clock.h) */
     double measured_share;            /* share of the kernels' time that comes from measured tables */
-    double tokens;                    /* of a step, over all ranks */
+    double tokens;                    /* tokens of a step, over all ranks */
     double tokens_per_s, tokens_per_s_rank;
-    double flops;    /* of the model in a step, without recomputation */
-    double mfu;      /* 0 .. 1 of the machine's peak in the dtype of the products */
-    double goodput;  /* 0 .. 1: share of the time that makes new steps (tess_plan_options) */
+    double flops;   /* operations of the model in a step, without recomputation */
+    double mfu;     /* 0 .. 1 of the machine's peak in the dtype of the products */
+    double goodput; /* 0 .. 1: share of the time that makes new steps (tess_plan_options) */
     double save_every_s;
-    double watts;    /* of all devices */
+    double watts;                               /* power of all devices */
     double joules_per_token, price_per_million; /* price per million tokens; NAN: the machine has no price */
     tess_plan_bound bound;
     char bound_axis[TESS_TRACE_NAME_BYTES];
@@ -117,7 +117,7 @@ typedef struct tess_plan {
     tess_plan_memory memory;
     tess_plan_volume volume;
     tess_plan_time time;
-    bool composed; /* from shallow dry ranks; false: from dry ranks of full depth */
+    bool composed; /* shallow dry ranks were used; false: dry ranks of full depth */
 } tess_plan;
 
 typedef struct tess_planner tess_planner;

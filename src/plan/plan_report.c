@@ -19,11 +19,15 @@ const tess_form_part tess_plan_form[] = {
          "\nvolume of a step of rank 0, from other ranks\n"
          "{*volume}  {axis:-16} {operation:-24} {number:8}  {bytes:B}\n{/}"
          "[{no_volume:!}  nothing\n]"
-         "\ntime of a step: {time.step_ms:m} ms, {time.tokens_per_s:c} tokens/s, {time.tokens_per_s_rank:m} of a rank, MFU "
+         "\ntime of a step: {time.step_ms:m} ms, {time.tokens_per_s:c} tokens/s, {time.tokens_per_s_rank:m} of a rank, "
+         "MFU "
          "{time.mfu:%}; limited by {time.bound}[ of {time.bound_axis}]\n"
+         "[{corrected:!}  corrected: all times are {corrected:.3f} times those that were predicted, as --measure "
+         "found\n]"
          "{*time.parts}  {name:-24} {ms:10m} ms  {share:6.1%}\n{/}"
          "\n  kernel                        calls        ms   TFLOP/s      GB/s\n"
-         "{*time.kernels}  {name:-24} {calls:10.0f} {ms:9m} {tflops:9m} {gbs:9m}  {by}[{estimated:!}, not measured]\n{/}"
+         "{*time.kernels}  {name:-24} {calls:10.0f} {ms:9m} {tflops:9m} {gbs:9m}  {by}[{estimated:!}, not "
+         "measured]\n{/}"
          "[{time.teams:!}\n  axis             link             calls         bytes         ms  exposed ms\n"
          "{*time.teams}  {axis:-16} {link:-14} {calls:7.0f} {bytes:13B} {ms:10m} {exposed_ms:11m}\n{/}]"
          "[{time.goodput:!}\ngoodput {time.goodput:%}[, a save every {time.save_every_s:m} s]\n]"
@@ -51,9 +55,10 @@ static json_t *memory_json(const tess_plan_request *q, const tess_plan_memory *m
         json_array_append_new(alive, json_pack("{s:o, s:s, s:f}", "what", tess_json_text(m->alive[i].what), "pool",
                                                tess_pool_name(m->alive[i].pool), "bytes", m->alive[i].bytes));
     const bool gpu = q->machine->machine.kind == TESS_MACHINE_GPU;
-    return json_pack("{s:i, s:s, s:o, s:s, s:f, s:f, s:f, s:s, s:o}", "rank", m->rank, "stages", m->most.stages, "pools",
-                     pools_json(q, m), "counts", gpu ? "of the device, without work space of kernels" : "all ranks of a host",
-                     "bytes", m->bytes, "room", m->room, "missing", m->missing, "moment", m->moment, "alive", alive);
+    return json_pack("{s:i, s:s, s:o, s:s, s:f, s:f, s:f, s:s, s:o}", "rank", m->rank, "stages", m->most.stages,
+                     "pools", pools_json(q, m), "counts",
+                     gpu ? "of the device, without work space of kernels" : "all ranks of a host", "bytes", m->bytes,
+                     "room", m->room, "missing", m->missing, "moment", m->moment, "alive", alive);
 }
 
 static json_t *volume_json(const tess_plan_volume *v)
@@ -95,11 +100,11 @@ static json_t *kernels_json(const tess_plan_time *t)
     json_t *kernels = json_array();
     for (int i = 0; i < t->n_kernels; i++) {
         const tess_plan_kernel *k = &t->kernels[i];
-        json_array_append_new(
-            kernels, json_pack("{s:s, s:f, s:f, s:f, s:f, s:s, s:b}", "name", k->name, "calls", k->n, "ms",
-                               k->seconds * 1e3, "tflops", k->seconds > 0 ? k->flops / k->seconds * 1e-12 : 0, "gbs",
-                               k->seconds > 0 ? k->bytes / k->seconds * 1e-9 : 0, "by",
-                               k->by_compute ? "compute" : "memory", "estimated", !k->measured));
+        json_array_append_new(kernels,
+                              json_pack("{s:s, s:f, s:f, s:f, s:f, s:s, s:b}", "name", k->name, "calls", k->n, "ms",
+                                        k->seconds * 1e3, "tflops", k->seconds > 0 ? k->flops / k->seconds * 1e-12 : 0,
+                                        "gbs", k->seconds > 0 ? k->bytes / k->seconds * 1e-9 : 0, "by",
+                                        k->by_compute ? "compute" : "memory", "estimated", !k->measured));
     }
     return kernels;
 }
@@ -115,12 +120,12 @@ static json_t *time_json(const tess_plan_request *q, const tess_plan_time *t)
     }
     for (int phase = 0; phase < TESS_PHASE_COUNT; phase++)
         json_object_set_new(phases, tess_phase_name((tess_phase)phase), json_real(t->phase_s[phase]));
-    json_t *time = json_pack(
-        "{s:f, s:f, s:f, s:f, s:s, s:s, s:o, s:o, s:o, s:o, s:f, s:f, s:f, s:f, s:s}", "step_ms", t->step_s * 1e3,
-        "tokens_per_s", t->tokens_per_s, "tokens_per_s_rank", t->tokens_per_s_rank, "mfu", t->mfu, "bound",
-        tess_plan_bound_name(t->bound), "bound_axis", t->bound_axis, "parts", parts_json(t), "kernels", kernels_json(t),
-        "teams", teams, "phases", phases, "flops", t->flops, "tokens", t->tokens, "measured_share", t->measured_share,
-        "watts", t->watts, "currency", q->machine->cost.currency);
+    json_t *time =
+        json_pack("{s:f, s:f, s:f, s:f, s:s, s:s, s:o, s:o, s:o, s:o, s:f, s:f, s:f, s:f, s:s}", "step_ms",
+                  t->step_s * 1e3, "tokens_per_s", t->tokens_per_s, "tokens_per_s_rank", t->tokens_per_s_rank, "mfu",
+                  t->mfu, "bound", tess_plan_bound_name(t->bound), "bound_axis", t->bound_axis, "parts", parts_json(t),
+                  "kernels", kernels_json(t), "teams", teams, "phases", phases, "flops", t->flops, "tokens", t->tokens,
+                  "measured_share", t->measured_share, "watts", t->watts, "currency", q->machine->cost.currency);
     if (t->goodput < 1)
         json_object_update_new(time, json_pack("{s:f, s:f}", "goodput", t->goodput, "save_every_s", t->save_every_s));
     json_object_set_new(time, "joules_per_token", tess_json_number(t->joules_per_token));

@@ -32,7 +32,8 @@ double tess_call_time(const tess_machine *m, const tess_call_key *key, int threa
                       bool *by_compute)
 {
     /* Ranks of a CPU host share its cores and its memory. */
-    const double share = m->machine.kind == TESS_MACHINE_CPU ? fmin(1, (double)threads / (double)m->machine.devices) : 1;
+    const double share =
+        m->machine.kind == TESS_MACHINE_CPU ? fmin(1, (double)threads / (double)m->machine.devices) : 1;
     const double flow = m->machine.kind == TESS_MACHINE_CPU ? 1.0 / ranks_a_host : 1;
     const double compute_s = key->flops / (peak_of(m, key) * share),
                  memory_s = key->bytes / (m->memory.gb_per_s * 1e9 * m->memory.efficiency * flow);
@@ -69,8 +70,8 @@ static double rounds_of(int kind, int size)
     }
 }
 
-static tess_status time_op(const tess_step_case *of, const tess_work_team *team, const tess_work_op *op, double *seconds,
-                           tess_link_kind *link)
+static tess_status time_op(const tess_step_case *of, const tess_work_team *team, const tess_work_op *op,
+                           double *seconds, tess_link_kind *link)
 {
     const tess_machine *m = of->machine;
     const bool message = op->peer >= 0;
@@ -80,13 +81,22 @@ static tess_status time_op(const tess_step_case *of, const tess_work_team *team,
         return TESS_OK;
     }
     TESS_TRY(tess_machine_link_of(m, team->first, team->stride, team->size, of->ranks_a_host, link));
+    if (op->kind == TESS_TRACE_OTHER) {
+        /* Kernels read the other ranks' memory in place. Their time counts memory only; a link may be slower. */
+        const tess_machine_link *l = &m->links[*link];
+        const double link_s = op->bytes / (l->gb_per_s * 1e9 * l->efficiency),
+                     counted_s = 2 * op->bytes / (m->memory.gb_per_s * 1e9 * m->memory.efficiency);
+        *seconds = *link == TESS_LINK_SHARED_MEMORY ? 0 : fmax(0, link_s - counted_s);
+        return TESS_OK;
+    }
     const bool is_shared = *link == TESS_LINK_SHARED_MEMORY && m->times != NULL;
     *seconds = is_shared ? tess_kernel_times_find_op(m->times, op->kind, message ? 2 : team->size, op->bytes) : 0;
     if (*seconds > 0 && message)
         *seconds /= 2; /* the measured rank sends and receives */
     if (*seconds <= 0) {
         const tess_machine_link *l = &m->links[*link];
-        *seconds = op->bytes / (l->gb_per_s * 1e9 * l->efficiency) + rounds_of(op->kind, team->size) * l->latency_us * 1e-6;
+        *seconds =
+            op->bytes / (l->gb_per_s * 1e9 * l->efficiency) + rounds_of(op->kind, team->size) * l->latency_us * 1e-6;
     }
     return TESS_OK;
 }
@@ -158,7 +168,8 @@ static bool find_sent(const replay *r, const rank_state *s, size_t op, double *s
         return true;
     }
     for (size_t i = 0; i < op; i++)
-        n += s->trace->ops[i].kind == TESS_TRACE_RECV && s->trace->ops[i].peer == o->peer && s->trace->ops[i].tag == o->tag;
+        n += s->trace->ops[i].kind == TESS_TRACE_RECV && s->trace->ops[i].peer == o->peer &&
+             s->trace->ops[i].tag == o->tag;
     const rank_state *other = &r->ranks[from];
     for (size_t i = 0; i < other->trace->n_ops; i++) {
         const tess_work_op *p = &other->trace->ops[i];
@@ -355,8 +366,7 @@ static tess_status add_teams(const tess_step_case *of, const rank_state *s, tess
         const tess_work_team *team = &s->trace->teams[t];
         tess_link_kind link = TESS_LINK_SHARED_MEMORY;
         if (team->size > 1)
-            TESS_TRY(
-                tess_machine_link_of(of->machine, team->first, team->stride, team->size, of->ranks_a_host, &link));
+            TESS_TRY(tess_machine_link_of(of->machine, team->first, team->stride, team->size, of->ranks_a_host, &link));
         int i = 0;
         while (i < time->n_teams && strcmp(time->teams[i].name, team->name) != 0)
             i++;

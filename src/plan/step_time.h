@@ -1,13 +1,13 @@
-/* Computes the time of a step from the work of its ranks (device/work_trace.h) on a machine. Each rank has a stream of
- * kernels. On a machine of GPUs, each team has a stream of its own besides, so operations run while kernels do, until a
- * rank waits for them. On CPUs a rank moves bytes itself, so operations take its time.
+/* Computes the time of a step from the work of its ranks (device/dry/work_trace.h) on a machine. Each rank has a stream
+ * of kernels. On a machine of GPUs, each team has a stream of its own besides, so operations run while kernels do,
+ * until a rank waits for them. On CPUs a rank moves bytes itself, so operations take its time.
  *
  * The ranks are one of each stage of a pipeline, or a single rank. All other ranks do the same at the same time. */
 #ifndef TESS_PLAN_STEP_TIME_H
 #define TESS_PLAN_STEP_TIME_H
 
 #include "plan/kernel_times.h"
-#include "plan/machine.h"
+#include "plan/plan_machine.h"
 #include "plan/plan.h"
 
 typedef struct tess_timed_rank {
@@ -19,7 +19,7 @@ typedef struct tess_step_case {
     const tess_machine *machine;
     const tess_timed_rank *ranks; /* (n) */
     int n;
-    int n_ranks;      /* ranks of the job */
+    int n_ranks; /* ranks of the job */
     int ranks_a_host, threads;
     double straggler; /* factor of the kernels' times on every rank: all wait for the slowest */
 } tess_step_case;
@@ -37,7 +37,8 @@ double tess_call_time(const tess_machine *machine, const tess_call_key *key, int
 double tess_ring_time(double bytes, int ranks, double bytes_per_s, double latency_s); /* 2 (N-1)/N D/B + 2 (N-1) a */
 double tess_tree_time(double bytes, int ranks, double bytes_per_s, double latency_s); /* 2 D/B + 2 log2(N) a */
 
-/* The interval of saves that loses least time (Young 1974, Daly 2006), for saves of save_s and failures every mtbf_s. */
+/* The interval of saves that loses least time (Young 1974, Daly 2006), for saves of save_s and failures every mtbf_s.
+ */
 double tess_save_interval(double save_s, double mtbf_s);
 /* The share of the time that makes new steps: without saves, the work since the last save that a failure repeats, and
  * restarts. */

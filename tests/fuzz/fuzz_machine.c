@@ -1,5 +1,5 @@
 /* A machine file: any bytes give a machine whose figures are usable, or an error. */
-#include "plan/machine.h"
+#include "plan/plan_machine.h"
 
 #include <math.h>
 

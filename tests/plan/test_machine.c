@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "plan/machine.h"
+#include "plan/plan_machine.h"
 #include "support/test.h"
 
 static const char base[] = "machine:\n  name: small\n  devices: 2\ncompute:\n  bf16_tflops: 100\nmemory:\n  gb: 10\n"

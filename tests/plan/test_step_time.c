@@ -74,7 +74,7 @@ static void cpus_move_bytes_themselves(void)
 {
     tess_work_trace t = {.mem = test_mem()};
     tess_machine m = machine_of(TESS_MACHINE_CPU);
-    m.compute.bf16_tflops = 8; /* of a host of 8 cores */
+    m.compute.bf16_tflops = 8; /* the peak of a host of 8 cores */
     const int op = add_op(&t, TESS_TRACE_ALL_GATHER, 4, -1, 2);
     add_product(&t, 3);
     tess_work_trace_wait(&t, op);
@@ -135,7 +135,8 @@ static void measured_times_replace_the_data_sheet(void)
     tess_machine m = machine_of(TESS_MACHINE_CPU);
     bool measured, by_compute, exact;
     tess_kernel_time row = {.threads = 1, .seconds = 0.25};
-    row.key = (tess_call_key){.kind = TESS_ROW_gemm, .dtype = TESS_BF16, .size = {8, 8, 8, 8}, .bytes = 1, .flops = 1e9};
+    row.key =
+        (tess_call_key){.kind = TESS_ROW_gemm, .dtype = TESS_BF16, .size = {8, 8, 8, 8}, .bytes = 1, .flops = 1e9};
     EXPECT_OK(tess_kernel_times_add(&times, &row));
     m.times = &times;
     expect_s(tess_call_time(&m, &row.key, 1, 1, &measured, &by_compute), 0.25);
@@ -154,7 +155,8 @@ static void measured_times_replace_the_data_sheet(void)
 static void times_are_the_same_after_they_are_stored(void)
 {
     char path[512];
-    tess_kernel_times times = {.mem = test_mem(), .machine = "a machine", .flops_bf16 = 3e12}, again = {.mem = test_mem()};
+    tess_kernel_times times = {.mem = test_mem(), .machine = "a machine", .flops_bf16 = 3e12},
+                      again = {.mem = test_mem()};
     tess_kernel_time row = {.threads = 2, .seconds = 1.0 / 3};
     row.key = (tess_call_key){.kind = TESS_CALL_FILL, .size = {7}, .bytes = 7};
     EXPECT_OK(tess_kernel_times_add(&times, &row));
@@ -176,19 +178,17 @@ static void formulas_of_rings_trees_and_failures(void)
 {
     expect_s(tess_ring_time(8e9, 8, 1e9, 0.001), 2.0 * 7 / 8 * 8 + 14 * 0.001);
     expect_s(tess_tree_time(8e9, 8, 1e9, 0.001), 16 + 6 * 0.001);
-    expect_s(tess_save_interval(60, 86400), sqrt(2 * 60 * 86400.0) * (1 + sqrt(60 / 172800.0) / 3 + 60 / 172800.0 / 9) - 60);
+    expect_s(tess_save_interval(60, 86400),
+             sqrt(2 * 60 * 86400.0) * (1 + sqrt(60 / 172800.0) / 3 + 60 / 172800.0 / 9) - 60);
     expect_s(tess_goodput(0, 0, 0, 0), 1);
     expect_s(tess_goodput(10, 90, 0, 0), 0.9);
     expect_s(tess_goodput(0, 100, 1000, 50), 0.9);
 }
 
 static const test_case cases[] = {
-    CASE(gpus_hide_operations_behind_kernels),
-    CASE(cpus_move_bytes_themselves),
-    CASE(a_pipeline_waits_for_its_messages),
-    CASE(equal_calls_are_one_entry),
-    CASE(measured_times_replace_the_data_sheet),
-    CASE(times_are_the_same_after_they_are_stored),
+    CASE(gpus_hide_operations_behind_kernels),   CASE(cpus_move_bytes_themselves),
+    CASE(a_pipeline_waits_for_its_messages),     CASE(equal_calls_are_one_entry),
+    CASE(measured_times_replace_the_data_sheet), CASE(times_are_the_same_after_they_are_stored),
     CASE(formulas_of_rings_trees_and_failures),
 };
 TEST_MAIN(cases)

@@ -134,6 +134,7 @@ typedef enum tess_variable_setter {
     X(TESS_VAR_PATH, "PATH", SYSTEM, "folders of programs: mpirun, python3, graders", "", "") \
     X(TESS_VAR_HOME, "HOME", SYSTEM, "the user's folder, for ~ in paths", "", "") \
     X(TESS_VAR_TMPDIR, "TMPDIR", SYSTEM, "folder for temporary files", "", "") \
+    X(TESS_VAR_XDG_CACHE_HOME, "XDG_CACHE_HOME", SYSTEM, "folder of files that can be made again", "", "") \
     X(TESS_VAR_XDG_CONFIG_HOME, "XDG_CONFIG_HOME", SYSTEM, "folder of the user's settings", "", "") \
     X(TESS_VAR_LD_LIBRARY_PATH, "LD_LIBRARY_PATH", SYSTEM, "folders of libraries: cuBLAS, NCCL", "", "") \
     X(TESS_VAR_CUDA_HOME, "CUDA_HOME", SYSTEM, "CUDA's folder", "", "") \

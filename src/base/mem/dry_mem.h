@@ -9,8 +9,7 @@
  * pools compute nothing (device/dry_device.h). */
 tess_status tess_mem_create_dry(tess_mem **mem);
 bool tess_mem_is_dry(const tess_mem *mem);
-/* From now on blocks have memory, as those of other pools: zeros that were touched. Kernels that are measured on them
- * need it. */
+/* Gives memory to the blocks that are allocated from now on: zeros that were touched. Measured kernels need it. */
 void tess_mem_dry_fill(tess_mem *mem);
 
 /* ---- The peak ---- */
@@ -23,7 +22,7 @@ typedef struct tess_peak_name {
     double bytes;
 } tess_peak_name;
 
-/* What is allocated when all pools but MISC have most together. */
+/* The blocks that are allocated when all pools but MISC have most together. */
 typedef struct tess_mem_peak {
     double bytes;
     char moment[64];                       /* text of tess_mem_peak_moment at that time */

@@ -47,10 +47,10 @@ enum { FOLLOWED = UINT16_MAX };
 struct tess_mem {
     pthread_mutex_t lock;
     bool is_dry, is_filled;
-    tess_mem_peak *peak;      /* NULL: no peak is followed */
-    tess_mem_peak now;        /* what is allocated now; its moment is the current one */
-    tess_pool watched; /* TESS_POOL_COUNT: no pool is watched */
-    uint16_t watch;    /* number of the current watch */
+    tess_mem_peak *peak; /* NULL: no peak is followed */
+    tess_mem_peak now;   /* the blocks that are allocated now; its moment is the current one */
+    tess_pool watched;   /* TESS_POOL_COUNT: no pool is watched */
+    uint16_t watch;      /* number of the current watch */
     int n_names;
     watched_name names[WATCHED_NAMES];
     tess_pool_stats pools[TESS_POOL_COUNT];

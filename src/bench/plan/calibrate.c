@@ -54,7 +54,7 @@ static tess_status walk(const kernels_plan *plan, int rank, tess_work_trace *tra
     tess_dry_report report;
     tess_memory_plan of = tess_memory_plan_of(plan->config, plan->n_ranks);
     of.moves = true;
-    of.most_micros = 2;
+    of.most_micros = 4; /* the fourth is the first that adds sums of sums */
     of.fills = true;
     of.trace = trace;
     return tess_dry_rank(&of, plan->model, rank, &report);
@@ -115,16 +115,28 @@ static double received_of(const comm_op *op, int ranks, size_t bytes)
     return op->sized ? comm_op_bus_factor(op, ranks) * (double)bytes : 0;
 }
 
+static bool knows_operations(const tess_kernel_times *times, int n_ranks)
+{
+    size_t i = 0;
+    while (i < times->n_ops && times->ops[i].ranks != n_ranks)
+        i++;
+    return i < times->n_ops;
+}
+
 tess_status tess_calibrate_operations(int n_ranks, tess_kernel_times *times)
 {
     static const size_t sizes[] = {1 << 10, 32 << 10, 512 << 10, 4 << 20, 32 << 20};
     enum { N_SIZES = sizeof(sizes) / sizeof(sizes[0]) };
     int n;
     const comm_op *ops = comm_op_list(&n);
-    for (int i = 0; i < n && n_ranks > 1; i++) {
+    if (n_ranks == 1 || knows_operations(times, n_ranks))
+        return TESS_OK;
+    for (int i = 0; i < n; i++) {
         const bool gathers = ops[i].kind == TESS_TRACE_ALL_GATHER_PIECES;
-        comm_case which = {
-            .op = &ops[i], .dtype = gathers ? TESS_BF16 : TESS_F32, .ranks = n_ranks, .n_sizes = ops[i].sized ? N_SIZES : 1};
+        comm_case which = {.op = &ops[i],
+                           .dtype = gathers ? TESS_BF16 : TESS_F32,
+                           .ranks = n_ranks,
+                           .n_sizes = ops[i].sized ? N_SIZES : 1};
         comm_result result = {.memory_bytes_per_s = 0};
         for (int s = 0; s < N_SIZES; s++)
             which.bytes[s] = (sizes[s] + (size_t)n_ranks * 64 - 1) / ((size_t)n_ranks * 64) * ((size_t)n_ranks * 64);
@@ -132,11 +144,11 @@ tess_status tess_calibrate_operations(int n_ranks, tess_kernel_times *times)
             which.bytes[0] = 0;
         TESS_TRY(comm_job_ours(&which, &result));
         for (int s = 0; s < which.n_sizes; s++)
-            TESS_TRY(tess_kernel_times_add_op(
-                times, &(tess_op_time){.kind = (int)ops[i].kind,
-                                       .ranks = n_ranks,
-                                       .bytes = received_of(&ops[i], n_ranks, which.bytes[s]),
-                                       .seconds = result.window[s].median_us * 1e-6}));
+            TESS_TRY(
+                tess_kernel_times_add_op(times, &(tess_op_time){.kind = (int)ops[i].kind,
+                                                                .ranks = n_ranks,
+                                                                .bytes = received_of(&ops[i], n_ranks, which.bytes[s]),
+                                                                .seconds = result.window[s].median_us * 1e-6}));
     }
     return TESS_OK;
 }

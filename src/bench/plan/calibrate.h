@@ -1,5 +1,5 @@
-/* Measures the times that plans stand on (plan/kernel_times.h): the calls that ranks of a configuration make, one by one,
- * and operations between ranks of this host. No step runs. */
+/* Measures the times that plans stand on (plan/kernel_times.h): the calls that ranks of a configuration make, one by
+ * one, and operations between ranks of this host. No step runs. */
 #ifndef TESS_BENCH_PLAN_CALIBRATE_H
 #define TESS_BENCH_PLAN_CALIBRATE_H
 
@@ -13,7 +13,8 @@
 tess_status tess_calibrate_kernels(const tess_config *config, const tess_model_config *model, int n_ranks,
                                    int n_samples, tess_kernel_times *times);
 
-/* Measures operations of n_ranks ranks of this host, in `n_sizes` sizes of at most 64 MiB. */
+/* Measures operations of n_ranks ranks of this host, in sizes of 1 KiB to 32 MiB. Does nothing if `times` has some of
+ * as many ranks: delete the file to measure them again. */
 tess_status tess_calibrate_operations(int n_ranks, tess_kernel_times *times);
 
 /* Measures the peaks of all cores. */

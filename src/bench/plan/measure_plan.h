@@ -1,4 +1,4 @@
-/* Runs a few steps of a configuration and shows them beside the plan. */
+/* Runs a few steps of a configuration and compares them with the plan. */
 #ifndef TESS_BENCH_PLAN_MEASURE_PLAN_H
 #define TESS_BENCH_PLAN_MEASURE_PLAN_H
 
@@ -8,9 +8,10 @@
 
 typedef struct tess_measured_step {
     double step_s;                    /* median */
+    double cpu_s;                     /* median of the processor time of rank 0's first thread */
     double phase_s[TESS_PHASE_COUNT]; /* means over steps and ranks */
     double pool[TESS_POOL_COUNT];     /* peak bytes of rank 0 */
-    double exchanged_bytes;           /* of all ranks in a step */
+    double exchanged_bytes;           /* received by all ranks in a step */
 } tess_measured_step;
 
 /* Runs `n_steps` steps, and two before them, on ranks of this host, with artificial tokens. */

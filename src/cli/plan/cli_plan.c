@@ -42,8 +42,8 @@ typedef struct plan_session {
 static tess_status load_times(plan_session *s)
 {
     s->times.mem = s->mem;
-    TESS_TRY(tess_kernel_times_path(s->flags->cache != NULL ? s->flags->cache : "", s->times_path,
-                                    sizeof(s->times_path)));
+    TESS_TRY(
+        tess_kernel_times_path(s->flags->cache != NULL ? s->flags->cache : "", s->times_path, sizeof(s->times_path)));
     return tess_os_is_file(s->times_path) ? tess_kernel_times_load(&s->times, s->times_path) : TESS_OK;
 }
 
@@ -58,8 +58,9 @@ static tess_status save_times(plan_session *s)
 }
 
 static const tess_form_part calibrated_form[] = {
-    {.text = "{kernels} call{kernels:s} of kernels and {operations} operation{operations:s} between ranks are measured; "
-             "they are in\n{path}\n"},
+    {.text =
+         "{kernels} call{kernels:s} of kernels and {operations} operation{operations:s} between ranks are measured; "
+         "they are in\n{path}\n"},
     {NULL, NULL}};
 
 static tess_status report_calibration(plan_session *s)
@@ -100,20 +101,24 @@ static tess_status make_request(plan_session *s)
                                      .n_ranks = (int)f->ranks,
                                      .ranks_a_host = f->hosts > 0 ? (int)(f->ranks / f->hosts) : 0,
                                      .options = f->options};
+    s->request.options.full_ranks = true;
     return tess_planner_create(s->mem, &s->planner);
 }
 
-/* What a correction belongs to: the configuration, the model, the ranks. */
+/* Returns the key of a correction: a hash of the configuration, the model and the ranks. */
 static uint64_t key_of(const plan_session *s)
 {
     return tess_plan_key(&s->request) >> 1; /* JSON has no integers above INT64_MAX */
 }
 
-static void correct(const plan_session *s, tess_plan_time *t)
+/* Applies the stored difference of this configuration. Returns the factor; 1: there is none. */
+static double correct(const plan_session *s, tess_plan_time *t)
 {
-    const double factor =
-        s->machine.times != NULL && s->flags->no_corrections == NULL ? tess_kernel_times_factor(&s->times, key_of(s)) : 1;
+    const double factor = s->machine.times != NULL && s->flags->no_corrections == NULL
+                              ? tess_kernel_times_factor(&s->times, key_of(s))
+                              : 1;
     tess_plan_time_scale(t, factor);
+    return factor;
 }
 
 /* ---- Reports ---- */
@@ -125,18 +130,21 @@ static tess_status check_room(plan_session *s, const tess_plan *plan)
     if (m->missing <= 0)
         return TESS_OK;
     TESS_TRY(tess_plan_would_fit(s->planner, &s->request, with, sizeof(with)));
-    return TESS_FAIL(TESS_E_INVALID, "this does not fit on '%s': %s are needed, %s are there, %s too little. It would fit %s",
-                     s->machine.machine.name, tess_format_bytes(m->bytes, bytes, sizeof(bytes)),
-                     tess_format_bytes(m->room, room, sizeof(room)),
-                     tess_format_bytes(m->missing, missing, sizeof(missing)), with);
+    return TESS_FAIL(
+        TESS_E_INVALID, "this does not fit on '%s': %s are needed, %s are there, %s too little. It would fit %s",
+        s->machine.machine.name, tess_format_bytes(m->bytes, bytes, sizeof(bytes)),
+        tess_format_bytes(m->room, room, sizeof(room)), tess_format_bytes(m->missing, missing, sizeof(missing)), with);
 }
 
 static tess_status show_plan(plan_session *s)
 {
     tess_plan plan;
     TESS_TRY(tess_plan_make(s->planner, &s->request, &plan));
-    correct(s, &plan.time);
-    TESS_TRY(cli_report(s->mem, tess_plan_json(&s->request, &plan), tess_plan_form, s->flags->style, JSON_INDENT(2)));
+    const double factor = correct(s, &plan.time);
+    json_t *report = tess_plan_json(&s->request, &plan);
+    if (factor != 1)
+        json_object_set_new(report, "corrected", json_real(factor));
+    TESS_TRY(cli_report(s->mem, report, tess_plan_form, s->flags->style, JSON_INDENT(2)));
     return check_room(s, &plan);
 }
 
@@ -217,8 +225,9 @@ static int run(tess_mem *mem, int argc, char **argv)
         {"--machine", "NAME", "machine of the data sheets, or a file; here: this one, as it was measured (here)",
          .text = &f.machine},
         {"--cache", "DIR", "folder of measured times (~/.cache/tessera)", .text = &f.cache},
-        {"--calibrate", NULL, "measure kernels and operations of this machine, and store their times", .text = &f.calibrate},
-        {"--measure", NULL, "run a few steps here and show them beside the plan", .text = &f.measure},
+        {"--calibrate", NULL, "measure kernels and operations of this machine, and store their times",
+         .text = &f.calibrate},
+        {"--measure", NULL, "run a few steps here and compare them with the plan", .text = &f.measure},
         {"--steps", "N", "with --measure: steps that count (5)", .integer = &f.steps, .min = 1, .max = 500},
         {"--no-corrections", NULL, "do not use differences that --measure stored", .text = &f.no_corrections},
         {"--straggler", "F", "the slowest rank takes F times as long (1)", .number = &f.options.straggler, .least = 1,
@@ -228,8 +237,8 @@ static int run(tess_mem *mem, int argc, char **argv)
          .most = 1e6},
         {"--save-every", "S", "seconds between saves (the best by Young and Daly)", .number = &f.options.save_every_s,
          .least = 0, .most = 1e9},
-        {"--restart-time", "S", "seconds from a failure to the next step (0)", .number = &f.options.restart_s, .least = 0,
-         .most = 1e6},
+        {"--restart-time", "S", "seconds from a failure to the next step (0)", .number = &f.options.restart_s,
+         .least = 0, .most = 1e6},
         CLI_STYLES(&f.style)};
     const int n_words = cli_parse(argc, argv, &cli_plan, flags, sizeof(flags) / sizeof(flags[0]));
     if (n_words == 0 && f.calibrate == NULL)

@@ -8,7 +8,7 @@
 #include "base/os/objects.h"
 #include "comm/comm_impl.h"
 #include "comm/rehearsal/rehearsal.h"
-#include "device/work_trace.h"
+#include "device/dry/work_trace.h"
 
 enum { RING_EVENTS = 64, MOST_ANSWERED = 1 << 20 };
 
@@ -57,6 +57,16 @@ static void trace_work(tess_work_trace *trace, tess_work *work)
                              .tag = work->fp.tag,
                              .bytes = sends ? block : (double)tess_volume_received(work)};
     work->event = (uint64_t)(tess_work_trace_issue(trace, &team, &op) + 1);
+}
+
+void tess_dry_runtime_read(tess_team *team, size_t bytes)
+{
+    const comm_dry *dry = team->runtime->dry;
+    if (dry == NULL || dry->trace == NULL || bytes == 0)
+        return;
+    const tess_work_team of = team_of(team);
+    const tess_work_op op = {.kind = TESS_TRACE_OTHER, .peer = -1, .bytes = (double)bytes};
+    tess_work_trace_wait(dry->trace, tess_work_trace_issue(dry->trace, &of, &op));
 }
 
 void tess_dry_runtime_trace(tess_runtime *rt, tess_work_trace *trace)

@@ -35,7 +35,10 @@ struct tess_rehearsal;
 void tess_dry_runtime_rehearse(tess_runtime *runtime, struct tess_rehearsal *rehearsal);
 
 struct tess_work_trace;
-/* Records the operations from now on, and the waits for them, in `trace` (device/work_trace.h). NULL: no more. */
+/* Records the operations from now on, and the waits for them, in `trace` (device/dry/work_trace.h). NULL: no more. */
 void tess_dry_runtime_trace(tess_runtime *runtime, struct tess_work_trace *trace);
+/* Records that a dry rank reads `bytes` in the memory of the team's other ranks (TESS_TRACE_OTHER in the trace). Other
+ * ranks record nothing. */
+void tess_dry_runtime_read(tess_team *team, size_t bytes);
 
 #endif

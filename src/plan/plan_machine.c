@@ -1,4 +1,4 @@
-#include "plan/machine.h"
+#include "plan/plan_machine.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -16,13 +16,15 @@
 enum { MOST_FILE = 1 << 20 };
 
 /* ---- Options ---- */
-#define FIELD(struct_, section_, field_, type_, ...) \
-    {.key = #section_ "." #field_, .type = type_, .offset = offsetof(struct_, field_), __VA_ARGS__}
+#define FIELD(struct_, section_, field_, type_, ...)                                                  \
+    {                                                                                                 \
+        .key = #section_ "." #field_, .type = type_, .offset = offsetof(struct_, field_), __VA_ARGS__ \
+    }
 #define TEXT(struct_, section_, field_, help_) \
     FIELD(struct_, section_, field_, TESS_OPTION_TEXT, .fallback = "", .help = help_)
 #define NUMBER(struct_, section_, field_, fallback_, max_, help_) \
     FIELD(struct_, section_, field_, TESS_OPTION_FLOAT, .fallback = fallback_, .min = 0, .max = max_, .help = help_)
-#define COUNT(struct_, section_, field_, fallback_, least_, help_)                                         \
+#define COUNT(struct_, section_, field_, fallback_, least_, help_)                                             \
     FIELD(struct_, section_, field_, TESS_OPTION_INT, .fallback = fallback_, .least = least_, .most = 1 << 24, \
           .help = help_)
 
@@ -42,7 +44,7 @@ static const tess_option compute_rows[] = {
     NUMBER(tess_machine_compute, compute, efficiency, "0.7", 1, "share of the peak that large products reach"),
     NUMBER(tess_machine_compute, compute, attention_efficiency, "0.5", 1, "the same for attention"),
     NUMBER(tess_machine_compute, compute, launch_us, "4", 1e6, "microseconds from one kernel to the next"),
-    TEXT(tess_machine_compute, compute, source, "where the figures come from"),
+    TEXT(tess_machine_compute, compute, source, "source of the figures"),
 };
 
 static const tess_option memory_rows[] = {
@@ -50,28 +52,28 @@ static const tess_option memory_rows[] = {
     NUMBER(tess_machine_memory, memory, gb_per_s, "0", 1e9, "its bandwidth, 10^9 bytes a second"),
     NUMBER(tess_machine_memory, memory, efficiency, "0.8", 1, "share of the bandwidth that kernels reach"),
     NUMBER(tess_machine_memory, memory, host_gb, "0", 1e9, "memory of a GPU's host; 0: not known"),
-    TEXT(tess_machine_memory, memory, source, "where the figures come from"),
+    TEXT(tess_machine_memory, memory, source, "source of the figures"),
 };
 
 static const tess_option cost_rows[] = {
     NUMBER(tess_machine_cost, cost, watts, "0", 1e9, "power of a device or a CPU host; 0: not known"),
     NUMBER(tess_machine_cost, cost, per_hour, "0", 1e9, "its price per hour; 0: not known"),
     FIELD(tess_machine_cost, cost, currency, TESS_OPTION_TEXT, .fallback = "USD", .help = "currency of the price"),
-    TEXT(tess_machine_cost, cost, source, "where the figures come from"),
+    TEXT(tess_machine_cost, cost, source, "source of the figures"),
 };
 
-#define LINK(id_, name_, in_host_, help_)                                                                            \
-    static const tess_option name_##_rows[] = {                                                                      \
-        NUMBER(tess_machine_link, name_, gb_per_s, "0", 1e9, "10^9 bytes a second of a device, in one direction"),   \
-        NUMBER(tess_machine_link, name_, latency_us, "10", 1e9, "microseconds of a message without its bytes"),      \
-        NUMBER(tess_machine_link, name_, efficiency, "0.8", 1, "share of the bandwidth that large messages reach"),  \
-        COUNT(tess_machine_link, name_, reach, "0", 0, "consecutive ranks that it connects; 0: a host's, or all"),   \
-        TEXT(tess_machine_link, name_, source, "where the figures come from"),                                       \
+#define LINK(id_, name_, in_host_, help_)                                                                           \
+    static const tess_option name_##_rows[] = {                                                                     \
+        NUMBER(tess_machine_link, name_, gb_per_s, "0", 1e9, "10^9 bytes a second of a device, in one direction"),  \
+        NUMBER(tess_machine_link, name_, latency_us, "10", 1e9, "microseconds of a message without its bytes"),     \
+        NUMBER(tess_machine_link, name_, efficiency, "0.8", 1, "share of the bandwidth that large messages reach"), \
+        COUNT(tess_machine_link, name_, reach, "0", 0, "consecutive ranks that it connects; 0: a host's, or all"),  \
+        TEXT(tess_machine_link, name_, source, "source of the figures"),                                            \
     };
 TESS_LINK_ROWS(LINK)
 
-#define ROWS(name_, rows_, help_)                                                                   \
-    static const tess_option_section name_##_section = {                                            \
+#define ROWS(name_, rows_, help_)                        \
+    static const tess_option_section name_##_section = { \
         .name = #name_, .help = help_, .rows = rows_, .n_rows = (int)(sizeof(rows_) / sizeof(rows_[0]))}
 ROWS(machine, about_rows, "the machine");
 ROWS(compute, compute_rows, "what a device computes");
@@ -80,13 +82,12 @@ ROWS(cost, cost_rows, "what it costs");
 #define LINK_SECTION(id_, name_, in_host_, help_) ROWS(name_, name_##_rows, help_);
 TESS_LINK_ROWS(LINK_SECTION)
 
-static const tess_option_table tables[] = {
-    {&machine_section, offsetof(tess_machine, machine)},
-    {&compute_section, offsetof(tess_machine, compute)},
-    {&memory_section, offsetof(tess_machine, memory)},
-    {&cost_section, offsetof(tess_machine, cost)},
+static const tess_option_table tables[] = {{&machine_section, offsetof(tess_machine, machine)},
+                                           {&compute_section, offsetof(tess_machine, compute)},
+                                           {&memory_section, offsetof(tess_machine, memory)},
+                                           {&cost_section, offsetof(tess_machine, cost)},
 #define LINK_TABLE(id_, name_, in_host_, help_) {&name_##_section, offsetof(tess_machine, links[TESS_LINK_##id_])},
-    TESS_LINK_ROWS(LINK_TABLE)};
+                                           TESS_LINK_ROWS(LINK_TABLE)};
 enum { N_TABLES = sizeof(tables) / sizeof(tables[0]) };
 
 /* ---- Links ---- */
@@ -186,20 +187,20 @@ tess_status tess_machine_parse(tess_mem *mem, const char *text, size_t size, con
     return check(machine, what);
 }
 
-#define MACHINES(ROW)     \
-    ROW(h100_sxm)         \
-    ROW(h100_hbm2e_96gb)  \
-    ROW(h200_sxm)         \
-    ROW(b200)             \
-    ROW(gb200)            \
-    ROW(gb300)            \
-    ROW(mi300x)           \
-    ROW(a100_80gb)        \
-    ROW(rtx4090)          \
-    ROW(xeon_amx)         \
+#define MACHINES(ROW)    \
+    ROW(h100_sxm)        \
+    ROW(h100_hbm2e_96gb) \
+    ROW(h200_sxm)        \
+    ROW(b200)            \
+    ROW(gb200)           \
+    ROW(gb300)           \
+    ROW(mi300x)          \
+    ROW(a100_80gb)       \
+    ROW(rtx4090)         \
+    ROW(xeon_amx)        \
     ROW(epyc)
-#define DATA(stem_)                                              \
-    extern const unsigned char tess_data_machine_##stem_[];      \
+#define DATA(stem_)                                         \
+    extern const unsigned char tess_data_machine_##stem_[]; \
     extern const size_t tess_data_machine_##stem_##_size;
 MACHINES(DATA)
 

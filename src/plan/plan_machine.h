@@ -1,19 +1,19 @@
 /* A machine: what a data sheet says of a device, its host and its links. The machines of machines/ are part of the
  * binary; users name files of their own, which the same reader reads. Times that were measured on a machine are in a
  * table of their own (kernel_times.h). */
-#ifndef TESS_PLAN_MACHINE_H
-#define TESS_PLAN_MACHINE_H
+#ifndef TESS_PLAN_PLAN_MACHINE_H
+#define TESS_PLAN_PLAN_MACHINE_H
 
 #include "base/core/options.h"
 
-/* Kinds of links: ROW(ID, NAME, IN_HOST, HELP), the fastest inside a host first, then the fastest between hosts. IN_HOST:
- * the link connects devices of one host, or of a rack that is like one host. */
-#define TESS_LINK_ROWS(ROW)                                                            \
-    ROW(NVLINK, nvlink, true, "NVLink, NVSwitch or Infinity Fabric between devices")   \
+/* Kinds of links: ROW(ID, NAME, IN_HOST, HELP), the fastest inside a host first, then the fastest between hosts.
+ * IN_HOST: the link connects devices of one host, or of a rack that is like one host. */
+#define TESS_LINK_ROWS(ROW)                                                              \
+    ROW(NVLINK, nvlink, true, "NVLink, NVSwitch or Infinity Fabric between devices")     \
     ROW(SHARED_MEMORY, shared_memory, true, "the memory of one host, between its ranks") \
-    ROW(PCIE, pcie, true, "PCIe between devices of one host")                          \
-    ROW(INFINIBAND, infiniband, false, "InfiniBand between hosts")                     \
-    ROW(ROCE, roce, false, "RDMA over Ethernet between hosts")                         \
+    ROW(PCIE, pcie, true, "PCIe between devices of one host")                            \
+    ROW(INFINIBAND, infiniband, false, "InfiniBand between hosts")                       \
+    ROW(ROCE, roce, false, "RDMA over Ethernet between hosts")                           \
     ROW(ETHERNET, ethernet, false, "TCP over Ethernet between hosts")
 #define TESS_LINK_ENUM(id, name, in_host, help) TESS_LINK_##id,
 typedef enum tess_link_kind { TESS_LINK_ROWS(TESS_LINK_ENUM) TESS_LINKS } tess_link_kind;
@@ -44,14 +44,14 @@ typedef struct tess_machine_compute {
 } tess_machine_compute;
 
 typedef struct tess_machine_memory {
-    double gb, gb_per_s; /* of a GPU, or of a host: 10^9 bytes, and 10^9 bytes per second */
+    double gb, gb_per_s; /* size and bandwidth of a GPU's or a host's memory: 10^9 bytes (per second) */
     double efficiency;   /* share of gb_per_s that kernels reach */
     double host_gb;      /* memory of the host, for what is there; 0: not known */
     char source[TESS_TEXT_SIZE];
 } tess_machine_memory;
 
 typedef struct tess_machine_cost {
-    double watts;    /* of a GPU with its share of the host, or of a host; 0: not known */
+    double watts;    /* power of a GPU with its share of the host, or of a host; 0: not known */
     double per_hour; /* price of a GPU, or of a host; 0: not known */
     char currency[TESS_TEXT_SIZE];
     char source[TESS_TEXT_SIZE];
@@ -63,7 +63,8 @@ typedef struct tess_machine {
     tess_machine_memory memory;
     tess_machine_cost cost;
     tess_machine_link links[TESS_LINKS];
-    const struct tess_kernel_times *times; /* measured times, which replace those of the data sheet; borrowed; or NULL */
+    const struct tess_kernel_times
+        *times; /* measured times, which replace those of the data sheet; borrowed; or NULL */
 } tess_machine;
 
 /* GPU: links work while the device computes. CPU: ranks share the cores of a host, and move bytes themselves. */
@@ -82,8 +83,8 @@ const char *tess_machine_name(int i);
 tess_status tess_machine_here(tess_mem *mem, const struct tess_kernel_times *times, tess_machine *machine);
 
 /* Finds the link between the ranks of a team: `size` ranks from `first` on, `stride` apart, on hosts of `ranks_a_host`.
- * It is the fastest one that connects all of them. TESS_E_INVALID: the machine has none; the message names the kinds that
- * would do. */
+ * It is the fastest one that connects all of them. TESS_E_INVALID: the machine has none; the message names the kinds
+ * that would do. */
 tess_status tess_machine_link_of(const tess_machine *machine, int first, int stride, int size, int ranks_a_host,
                                  tess_link_kind *kind);
 /* Returns the ranks of a host for this many ranks: as many as it has GPUs; a host of CPUs takes all. */

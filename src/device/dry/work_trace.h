@@ -1,8 +1,8 @@
 /* The work of a rank's step, in order: calls of kernels, operations between ranks, and waits for them. Dry ranks record
  * it (device/dry_device.h, comm/dry/dry_runtime.h), and plan/ computes times from it. Equal calls are one entry with a
  * count, so a deep model has few entries. */
-#ifndef TESS_DEVICE_WORK_TRACE_H
-#define TESS_DEVICE_WORK_TRACE_H
+#ifndef TESS_DEVICE_DRY_WORK_TRACE_H
+#define TESS_DEVICE_DRY_WORK_TRACE_H
 
 #include "device/kernel_rows.h"
 #include "tessera/clock.h"
@@ -13,10 +13,10 @@ enum { TESS_CALL_SIZES = 4, TESS_CALL_SAMPLES = 7, TESS_WORK_NAME = 32 };
 /* Calls that are no rows of a kernel table: copies and fills of a stream. Their numbers follow those of the rows. */
 enum { TESS_CALL_COPY = TESS_KERNEL_ROW_COUNT, TESS_CALL_FILL, TESS_CALL_KINDS };
 
-/* What distinguishes calls of kernels. It has no padding, because keys are compared as bytes. */
+/* The properties that distinguish calls of kernels. There is no padding, because keys are compared as bytes. */
 typedef struct tess_call_key {
-    int32_t kind;    /* a tess_kernel_row_id, or one of the numbers above */
-    int32_t variant; /* tess_kernel_row.variant */
+    int32_t kind;                  /* a tess_kernel_row_id, or one of the numbers above */
+    int32_t variant;               /* tess_kernel_row.variant */
     int32_t dtype, to_dtype;       /* dtypes of the first and the last operand that the call has */
     int64_t size[TESS_CALL_SIZES]; /* rows and columns of the first operand, and of the second */
     double bytes, flops;           /* tess_kernel_work of one call */
@@ -31,11 +31,11 @@ typedef struct tess_call {
 
 /* An operation between ranks. */
 typedef struct tess_work_op {
-    int32_t team;  /* index of the team */
-    int32_t kind;  /* tess_trace_op */
-    int32_t peer;  /* rank of the job at the other end of a message; -1: no message */
+    int32_t team; /* index of the team */
+    int32_t kind; /* tess_trace_op */
+    int32_t peer; /* rank of the job at the other end of a message; -1: no message */
     uint32_t tag;
-    double bytes;  /* that come from other ranks; of a SEND: that leave */
+    double bytes; /* received from other ranks; a SEND: sent bytes */
 } tess_work_op;
 
 typedef struct tess_work_team {
@@ -49,7 +49,7 @@ typedef enum tess_work_what { TESS_WORK_CALL, TESS_WORK_ISSUE, TESS_WORK_WAIT, T
 typedef struct tess_work_event {
     uint8_t what;   /* tess_work_what */
     uint8_t phase;  /* tess_phase */
-    uint32_t index; /* of the call or the operation; of a mark: its number */
+    uint32_t index; /* index of the call or the operation; a mark: its number */
 } tess_work_event;
 
 /* Runs and times a call that a dry stream counts. */
@@ -71,7 +71,7 @@ typedef struct tess_work_trace {
     size_t calls_room, ops_room, teams_room, events_room;
     uint32_t *table; /* (table_size) index + 1 of calls by their hash */
     size_t table_size;
-    tess_status status; /* of the recording; calls after a failure are not recorded */
+    tess_status status; /* status of the recording; calls after a failure are not recorded */
 } tess_work_trace;
 
 /* Returns the median of a call's measured times. */

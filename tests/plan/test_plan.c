@@ -1,0 +1,198 @@
+/* Plans of shallow dry ranks equal those of full depth, and a plan equals the counters of dry ranks. */
+#include <math.h>
+
+#include "support/rig.h"
+
+#include "base/mem/scoped.h"
+#include "base/text/json.h"
+#include "plan/dry_rank.h"
+#include "plan/plan.h"
+
+static const char model_json[] =
+    "{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\", \"vocab_size\": 2003, \"hidden_size\": 96,"
+    "\"intermediate_size\": 200, \"num_hidden_layers\": 18, \"num_attention_heads\": 6, \"num_key_value_heads\": 3,"
+    "\"hidden_act\": \"silu\", \"max_position_embeddings\": 128, \"rms_norm_eps\": 1e-6,"
+    "\"rope_theta\": 10000.0, \"tie_word_embeddings\": false}";
+
+static tess_model_config model_of(bool tied)
+{
+    tess_model_config model;
+    json_t *json = NULL;
+    EXPECT_OK(tess_json_parse(model_json, sizeof(model_json) - 1, "test", true, &json));
+    json_object_set_new(json, "tie_word_embeddings", json_boolean(tied));
+    EXPECT_OK(tess_model_config_parse(json, "test", &model));
+    json_decref(json);
+    return model;
+}
+
+static const struct {
+    int ranks;
+    const char *overrides;
+} layouts[] = {
+    {1, ""},
+    {2, ""},
+    {3, "training.global_batch_size=26"},
+    {8, "parallelism.shard_strategy=zero1"},
+    {4, "parallelism.shard_strategy=none activation_checkpoint.mode=full"},
+    {4, "parallelism.tensor_parallel_degree=2"},
+    {8, "parallelism.tensor_parallel_degree=2 parallelism.data_parallel_replicate_degree=2 "
+        "parallelism.shard_strategy=hybrid"},
+    {2, "parallelism.pipeline_parallel_degree=2"},
+    {8, "parallelism.pipeline_parallel_degree=2 parallelism.tensor_parallel_degree=2"},
+    {2, "parallelism.pipeline_parallel_degree=2 parallelism.pipeline_parallel_schedule=zb_h1"},
+    {4, "parallelism.pipeline_parallel_degree=4 training.global_batch_size=128"},
+    {2, "parallelism.context_parallel_degree=2 training.context_leaves=4 training.seq_len=128"},
+    {16, "parallelism.pipeline_parallel_degree=2 parallelism.tensor_parallel_degree=2 "
+         "parallelism.context_parallel_degree=2 training.context_leaves=4 training.seq_len=128"},
+};
+
+static void configure(int i, bool saves, tess_config *config)
+{
+    test_configure(config, layouts[i].ranks,
+                   "training.local_batch_size=2 training.seq_len=32 training.global_batch_size=64 training.steps=10 "
+                   "training.threads=1 validation.enable=false lr_scheduler.warmup_steps=1 checkpoint.enable=%s %s",
+                   saves ? "true" : "false", layouts[i].overrides);
+}
+
+static void expect_near(double got, double want, double tolerance, const char *what, int layout)
+{
+    if (!(fabs(got - want) <= tolerance * fabs(want)))
+        test_fail(__FILE__, __LINE__, "%d ranks, %s: %s: %.17g, expected %.17g", layouts[layout].ranks,
+                  layouts[layout].overrides, what, got, want);
+}
+
+static void compare(const tess_plan *shallow, const tess_plan *full, int i)
+{
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
+        expect_near(shallow->memory.most.pool[pool], full->memory.most.pool[pool], 0, tess_pool_name((tess_pool)pool),
+                    i);
+        expect_near(shallow->memory.most.device[pool], full->memory.most.device[pool], 0, "device", i);
+    }
+    expect_near(shallow->memory.bytes, full->memory.bytes, 0, "bytes", i);
+    EXPECT_INT(shallow->memory.rank, full->memory.rank);
+    EXPECT_INT(shallow->volume.of_rank.n_rows, full->volume.of_rank.n_rows);
+    for (int row = 0; row < full->volume.of_rank.n_rows; row++) {
+        expect_near((double)shallow->volume.of_rank.rows[row].bytes, (double)full->volume.of_rank.rows[row].bytes, 0,
+                    full->volume.of_rank.rows[row].team, i);
+        expect_near((double)shallow->volume.of_rank.rows[row].n, (double)full->volume.of_rank.rows[row].n, 0, "number",
+                    i);
+    }
+    expect_near(shallow->volume.exchanged_bytes, full->volume.exchanged_bytes, 0, "exchanges", i);
+    expect_near(shallow->time.step_s, full->time.step_s, 0.01, "step", i);
+    expect_near(shallow->time.compute_s, full->time.compute_s, 0.01, "kernels", i);
+}
+
+static void plans_of(const char *machine_name, bool tied)
+{
+    const tess_model_config model = model_of(tied);
+    tess_machine machine;
+    EXPECT_OK(tess_machine_load(test_mem(), machine_name, &machine));
+    for (int i = 0; i < (int)(sizeof(layouts) / sizeof(layouts[0])); i++) {
+        tess_config config = {0};
+        tess_plan shallow, full;
+        TESS_AUTO(tess_planner_destroy) tess_planner *planner = NULL;
+        configure(i, !tied, &config);
+        if (tied && config.parallelism.pipeline_parallel_degree > 1) {
+            tess_config_free(&config);
+            continue;
+        }
+        tess_plan_request request = {
+            .config = &config, .model = &model, .machine = &machine, .n_ranks = layouts[i].ranks};
+        EXPECT_OK(tess_planner_create(test_mem(), &planner));
+        EXPECT_OK(tess_plan_make(planner, &request, &shallow));
+        request.options.full_ranks = true;
+        EXPECT_OK(tess_plan_make(planner, &request, &full));
+        EXPECT(!full.composed && full.memory.n_alive > 0);
+        EXPECT(shallow.composed || config.parallelism.pipeline_parallel_degree > 1);
+        compare(&shallow, &full, i);
+        tess_config_free(&config);
+    }
+}
+
+static void shallow_plans_equal_full_ones_on_gpus(void)
+{
+    plans_of("h100-sxm", false);
+}
+
+static void shallow_plans_equal_full_ones_on_cpus(void)
+{
+    plans_of("xeon-amx", true);
+}
+
+/* The parts of a step's time add up, and the plan has the counters of the dry rank. */
+static void a_plan_has_the_counters_of_a_dry_rank(void)
+{
+    const tess_model_config model = model_of(false);
+    tess_machine machine;
+    EXPECT_OK(tess_machine_load(test_mem(), "epyc", &machine));
+    for (int i = 0; i < 5; i++) {
+        tess_config config = {0};
+        tess_plan plan;
+        tess_dry_report dry;
+        TESS_AUTO(tess_planner_destroy) tess_planner *planner = NULL;
+        configure(i, false, &config);
+        tess_plan_request request = {.config = &config,
+                                     .model = &model,
+                                     .machine = &machine,
+                                     .n_ranks = layouts[i].ranks,
+                                     .options.full_ranks = true};
+        EXPECT_OK(tess_planner_create(test_mem(), &planner));
+        EXPECT_OK(tess_plan_make(planner, &request, &plan));
+        tess_memory_plan of = tess_memory_plan_of(&config, layouts[i].ranks);
+        of.moves = true;
+        EXPECT_OK(tess_dry_rank(&of, &model, 0, &dry));
+        for (int pool = 0; pool < TESS_POOL_MISC; pool++)
+            expect_near(plan.memory.most.pool[pool], dry.host[pool], 0, tess_pool_name((tess_pool)pool), i);
+        EXPECT_INT(plan.volume.of_rank.n_rows, dry.volume.n_rows);
+        for (int row = 0; row < dry.volume.n_rows; row++)
+            EXPECT_INT(plan.volume.of_rank.rows[row].bytes, dry.volume.rows[row].bytes);
+        const tess_plan_time *t = &plan.time;
+        expect_near(t->compute_s + t->exposed_s + t->bubble_s + t->optimizer_s + t->loader_s + t->other_s, t->step_s,
+                    1e-9, "sum of the parts", i);
+        double phases = 0, kernels = 0;
+        for (int phase = 0; phase < TESS_PHASE_COUNT; phase++)
+            phases += t->phase_s[phase];
+        for (int k = 0; k < t->n_kernels; k++)
+            kernels += t->kernels[k].seconds;
+        expect_near(phases, t->step_s, 1e-9, "sum of the phases", i);
+        expect_near(kernels, t->compute_s + t->optimizer_s, 1e-9, "sum of the kernels", i);
+        tess_config_free(&config);
+    }
+}
+
+static void what_does_not_fit_is_told_with_what_would(void)
+{
+    const tess_model_config model = model_of(false);
+    char with[640];
+    tess_machine machine;
+    tess_config config = {0};
+    tess_plan_memory memory;
+    TESS_AUTO(tess_planner_destroy) tess_planner *planner = NULL;
+    EXPECT_OK(tess_machine_load(test_mem(), "h100-sxm", &machine));
+    configure(4, false, &config);
+    tess_plan_request request = {.config = &config, .model = &model, .machine = &machine, .n_ranks = 4};
+    EXPECT_OK(tess_planner_create(test_mem(), &planner));
+    EXPECT_OK(tess_plan_memory_of(planner, &request, &memory));
+    EXPECT(memory.missing == 0);
+    machine.memory.gb = (memory.bytes - 1) * 1e-9;
+    EXPECT_OK(tess_plan_memory_of(planner, &request, &memory));
+    EXPECT(memory.missing > 0 && memory.missing < 2);
+    EXPECT_OK(tess_plan_would_fit(planner, &request, with, sizeof(with)));
+    EXPECT_CONTAINS(with, "parallelism.shard_strategy=full");
+    machine.memory.gb = 1e-6;
+    EXPECT_OK(tess_plan_would_fit(planner, &request, with, sizeof(with)));
+    EXPECT_CONTAINS(with, "use more ranks");
+    machine.links[TESS_LINK_NVLINK].gb_per_s = machine.links[TESS_LINK_PCIE].gb_per_s =
+        machine.links[TESS_LINK_INFINIBAND].gb_per_s = 0;
+    tess_plan plan;
+    EXPECT_FAILS(tess_plan_make(planner, &request, &plan), TESS_E_INVALID, "nvlink, shared_memory or pcie");
+    tess_config_free(&config);
+}
+
+static const test_case cases[] = {
+    CASE(shallow_plans_equal_full_ones_on_gpus),
+    CASE(shallow_plans_equal_full_ones_on_cpus),
+    CASE(a_plan_has_the_counters_of_a_dry_rank),
+    CASE(what_does_not_fit_is_told_with_what_would),
+};
+TEST_MAIN(cases)
