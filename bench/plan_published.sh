@@ -3,7 +3,7 @@
 # Those programs compute in other ways than ours: Float8, compiled kernels, sums over ranks in another order. So of each
 # group the first row scales the others, and only these are predictions.
 # Usage: bench/plan_published.sh TESSERA
-# Source: torchtitan, benchmarks/llama3_h100_202412_torchtitan.md (8, 70 and 405 billion parameters; tokens per second
+# Source: the page llama3_h100_202412_torchtitan of the benchmarks of torchtitan (8, 70 and 405 billion parameters; tokens per second
 # of a GPU, GiB at the peak).
 set -eu
 tessera=$1
