@@ -50,6 +50,7 @@ typedef struct comm_dry {
     tess_volume volume;
     struct tess_rehearsal *rehearsal; /* NULL: none (rehearsal/rehearsal.h) */
     struct tess_work_trace *trace;    /* NULL: none (device/dry/work_trace.h) */
+    bool tells_moments;               /* phases are the moments of the memory's peak (base/mem/dry_mem.h) */
 } comm_dry;
 
 struct tess_runtime {

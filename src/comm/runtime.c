@@ -2,10 +2,12 @@
 #include "tessera/runtime.h"
 
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/core/rng.h"
+#include "base/mem/dry_mem.h"
 #include "base/mem/named.h"
 #include "base/os/os.h"
 #include "comm/comm_impl.h"
@@ -78,6 +80,17 @@ tess_team *tess_runtime_team(const tess_runtime *rt)
     return rt->team;
 }
 
+/* Tells the peak of a dry rank's memory which moment of the step it is. */
+static void tell_moment(const tess_runtime *rt, const char *phase, int64_t detail)
+{
+    char moment[64];
+    if (detail >= 0)
+        snprintf(moment, sizeof(moment), "%s of layer %lld", phase, (long long)detail);
+    else
+        snprintf(moment, sizeof(moment), "%s", phase);
+    tess_mem_peak_moment(rt->mem, moment);
+}
+
 void tess_runtime_phase(tess_runtime *rt, const char *phase, int64_t step, int64_t detail)
 {
     if (!COMM_IS_GUARDED)
@@ -91,6 +104,8 @@ void tess_runtime_phase(tess_runtime *rt, const char *phase, int64_t step, int64
     memcpy(event.phase, phase, strnlen(phase, sizeof(event.phase) - 1));
     tess_trace_emit(rt->ring, &event, now_ns);
     tess_board_phase(rt->row, phase, step, detail, now_ns);
+    if (rt->dry != NULL && rt->dry->tells_moments)
+        tell_moment(rt, phase, detail);
     if (rt->observer.self != NULL)
         rt->observer.phase(rt, phase, step, detail);
 }

@@ -1,9 +1,7 @@
 #include "plan/dry_rank.h"
 
 #include <math.h>
-#include <stdio.h>
 
-#include "base/mem/dry_mem.h"
 #include "base/mem/named.h"
 #include "base/os/os.h"
 #include "base/text/text.h"
@@ -245,34 +243,6 @@ static tess_status take_counters(const tess_engine *e, const tess_engine *second
     return count_saved(e, second, r);
 }
 
-/* ---- The peak ---- */
-/* Tells the peak which moment of the step it is. An observer of a dry rank's phases. */
-static void note_moment(tess_runtime *rt, const char *phase, TESS_UNUSED int64_t step, int64_t detail)
-{
-    char moment[64];
-    if (detail >= 0)
-        snprintf(moment, sizeof(moment), "%s of layer %lld", phase, (long long)detail);
-    else
-        snprintf(moment, sizeof(moment), "%s", phase);
-    tess_mem_peak_moment(tess_runtime_mem(rt), moment);
-}
-
-static void ignore_end(TESS_UNUSED void *self)
-{
-}
-
-static void follow_peak(tess_runtime *rt, tess_mem_peak *peak)
-{
-    if (peak == NULL)
-        return;
-    const comm_observer observer = {
-        .self = rt, .submit = tess_dry_runtime_submit, .phase_over = ignore_end, .phase = note_moment};
-    tess_runtime_observe(rt, &observer);
-    *peak = (tess_mem_peak){.bytes = 0};
-    tess_mem_follow_peak(tess_runtime_mem(rt), peak);
-    tess_mem_peak_moment(tess_runtime_mem(rt), "setup");
-}
-
 /* ---- A rank ---- */
 /* Shards are on a device wherever the configuration allows it. */
 static tess_status need_nothing(tess_mem *mem, const tess_config *config, const tess_model *model, int rank,
@@ -368,6 +338,7 @@ tess_status tess_dry_rank(const tess_memory_plan *plan, const tess_model_config 
                                       .fills = plan->fills};
     *report = (tess_dry_report){.work = 0};
     TESS_TRY(tess_dry_runtime_create(&options, &rt));
-    follow_peak(rt, plan->peak);
+    if (plan->peak != NULL)
+        tess_dry_runtime_follow_peak(rt, plan->peak);
     return run(rt, plan, model, n_train, report);
 }

@@ -81,7 +81,8 @@ typedef struct plan_case {
     /* (SHALLOW) the same with few layers in each stage, the second with one more than the first; NULL: dry ranks have
      * all layers */
     struct plan_case *shallow;
-    double deeper; /* layers of a stage that the second of them lacks */
+    struct plan_case *for_volume; /* (SHALLOW) the same with some layers more, which the volume needs */
+    double deeper, volume_deeper; /* layers of a stage that the second of each lacks */
     tess_memory_plan plan;
     int degree[TESS_AXES];
     int n_stages;                  /* ranks of the pipeline */
@@ -162,24 +163,32 @@ static tess_status make_shallow(const plan_case *c, const tess_stage_plan *stage
     return status;
 }
 
-/* Makes the shallow cases, if the stages are deep enough for them to be cheaper. */
+/* Makes two cases, of least_layers and one more in the stage that has fewest. */
+static tess_status make_two(const plan_case *c, const tess_stage_plan *stages, int64_t layers, int64_t least_layers,
+                            plan_case **out, double *deeper)
+{
+    const int n = stages->shape.ranks * stages->shape.chunks;
+    TESS_TRY(TESS_NEW(c->planner->mem, SHALLOW, "shallow plans", out));
+    for (int i = 0; i < SHALLOW; i++)
+        TESS_TRY(make_shallow(c, stages, n, layers - least_layers - i, &(*out)[i]));
+    *deeper = (double)(layers - least_layers - 1);
+    return TESS_OK;
+}
+
+/* Makes the shallow cases, if the stages are deep enough. */
 static tess_status open_shallow(plan_case *c, const tess_stage_plan *stages)
 {
     const int n = stages->shape.ranks * stages->shape.chunks;
-    /* Gathered units outlive a pass if there are fewer layers. Tied weights are one unit less, and a stage in the
-     * middle has no units but its layers. */
-    const int64_t enough = n > 1 ? 6 : 5;
-    const int64_t least_layers = unlike_layers(&c->model) + enough + c->config.parallelism.fsdp_prefetch;
+    /* Gathered units outlive a pass if there are fewer layers, so less would move. Tied weights are one unit less, and
+     * a stage in the middle has no units but its layers. */
+    const int64_t to_gather = n > 1 ? 6 : 5, first = unlike_layers(&c->model) + c->config.parallelism.fsdp_prefetch;
     int64_t layers = INT64_MAX;
     for (int g = 0; g < n; g++)
         layers = stages->first[g + 1] - stages->first[g] < layers ? stages->first[g + 1] - stages->first[g] : layers;
-    if (layers <= 2 * least_layers + 1) /* two shallow ranks have as many */
+    if (layers < first + to_gather + SHALLOW)
         return TESS_OK;
-    TESS_TRY(TESS_NEW(c->planner->mem, SHALLOW, "shallow plans", &c->shallow));
-    for (int i = 0; i < SHALLOW; i++)
-        TESS_TRY(make_shallow(c, stages, n, layers - least_layers - i, &c->shallow[i]));
-    c->deeper = (double)(layers - least_layers - 1);
-    return TESS_OK;
+    TESS_TRY(make_two(c, stages, layers, first + 2, &c->shallow, &c->deeper));
+    return make_two(c, stages, layers, first + to_gather, &c->for_volume, &c->volume_deeper);
 }
 
 static tess_status open_case(tess_planner *planner, const tess_plan_request *q, plan_case *c)
@@ -198,9 +207,12 @@ static tess_status open_case(tess_planner *planner, const tess_plan_request *q, 
 
 static void close_case(plan_case *c)
 {
-    for (int i = 0; c->shallow != NULL && i < SHALLOW; i++)
-        close_case(&c->shallow[i]);
-    tess_mem_free(c->planner->mem, c->shallow);
+    plan_case *const cases[] = {c->shallow, c->for_volume};
+    for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
+        for (int i = 0; cases[k] != NULL && i < SHALLOW; i++)
+            close_case(&cases[k][i]);
+        tess_mem_free(c->planner->mem, cases[k]);
+    }
     tess_config_free(&c->config);
 }
 
@@ -476,10 +488,12 @@ static tess_status add_rates(const plan_case *c, tess_plan_time *t)
 static tess_status time_step(plan_case *c, tess_plan_time *t)
 {
     tess_plan_time less;
-    if (c->shallow != NULL) {
-        TESS_TRY(time_step(&c->shallow[0], &less));
-        TESS_TRY(time_step(&c->shallow[1], t));
-        go_on(t, &less, c->deeper);
+    /* One rank is cheap enough for the cases that gather as full ones do. */
+    plan_case *cases = c->n_stages == 1 ? c->for_volume : c->shallow;
+    if (cases != NULL) {
+        TESS_TRY(time_step(&cases[0], &less));
+        TESS_TRY(time_step(&cases[1], t));
+        go_on(t, &less, c->n_stages == 1 ? c->volume_deeper : c->deeper);
         return TESS_OK;
     }
     TESS_TRY(time_ranks(c, c->most_micros, t));
@@ -514,11 +528,11 @@ static void extend_volume(tess_plan_volume *v, const tess_plan_volume *less, int
 static tess_status plan_volume(plan_case *c, tess_plan_volume *v)
 {
     planned_rank *r, *half;
-    if (c->shallow != NULL) {
+    if (c->for_volume != NULL) {
         tess_plan_volume less;
-        TESS_TRY(plan_volume(&c->shallow[0], &less));
-        TESS_TRY(plan_volume(&c->shallow[1], v));
-        extend_volume(v, &less, (int64_t)c->deeper, 1);
+        TESS_TRY(plan_volume(&c->for_volume[0], &less));
+        TESS_TRY(plan_volume(&c->for_volume[1], v));
+        extend_volume(v, &less, (int64_t)c->volume_deeper, 1);
         return TESS_OK;
     }
     TESS_TRY(find_rank(c, 0, c->most_micros, &r));

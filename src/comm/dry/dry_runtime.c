@@ -74,7 +74,8 @@ void tess_dry_runtime_trace(tess_runtime *rt, tess_work_trace *trace)
     rt->dry->trace = trace;
 }
 
-tess_status tess_dry_runtime_submit(tess_work *work, tess_work **handle)
+/* Called instead of tess_work_post. */
+static tess_status record(tess_work *work, tess_work **handle)
 {
     const comm_dry *dry = work->team->runtime->dry;
     tess_volume_add(&work->team->runtime->dry->volume, work);
@@ -83,6 +84,14 @@ tess_status tess_dry_runtime_submit(tess_work *work, tess_work **handle)
     trace_work(dry->trace, work);
     answer(work);
     return tess_work_pretend(work, handle);
+}
+
+void tess_dry_runtime_follow_peak(tess_runtime *rt, tess_mem_peak *peak)
+{
+    *peak = (tess_mem_peak){.bytes = 0};
+    tess_mem_follow_peak(rt->mem, peak);
+    tess_mem_peak_moment(rt->mem, "setup");
+    rt->dry->tells_moments = true;
 }
 
 tess_volume *tess_dry_runtime_volume(tess_runtime *rt)
@@ -146,7 +155,7 @@ static tess_status build(tess_runtime *rt, const tess_dry_options *options)
     rt->program_end = program.end;
     TESS_TRY(make_job(rt, options));
     TESS_TRY(tess_stream_create(rt->mem, 1, rt->kernels, &rt->stream));
-    rt->submit = tess_dry_runtime_submit;
+    rt->submit = record;
     return make_world(rt);
 }
 

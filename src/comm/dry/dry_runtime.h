@@ -27,8 +27,9 @@ void tess_dry_runtime_destroy(tess_runtime **runtime);
 /* Returns what was recorded so far. The caller may reset it. */
 tess_volume *tess_dry_runtime_volume(tess_runtime *runtime);
 
-/* Records a work and completes it. An observer of a dry rank passes it as its `submit`. */
-tess_status tess_dry_runtime_submit(tess_work *work, tess_work **handle);
+struct tess_mem_peak;
+/* Follows the peak of the dry rank's memory (base/mem/dry_mem.h). Its moments are the phases of the rank. */
+void tess_dry_runtime_follow_peak(tess_runtime *runtime, struct tess_mem_peak *peak);
 
 struct tess_rehearsal;
 /* Also records the operations from now on, one by one (comm/rehearsal/rehearsal.h). NULL: no more. */
