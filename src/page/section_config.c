@@ -177,7 +177,7 @@ bool page_has_machine(const tess_run_page *page)
 
 static void put_machine(const page_run *run, page_out *out)
 {
-    static const char *const names[] = {"folder", "command", "tessera", "begun", "host", "ranks"};
+    static const char *const names[] = {"folder", "command", "tessera", "hosts", "ranks"};
     size_t i;
     char text[VALUE];
     json_t *fact;
