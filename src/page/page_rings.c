@@ -153,7 +153,7 @@ static void add_ring(page_rings *r, const tess_trace_ring *ring, const tess_trac
     r->n_ranks++;
 }
 
-static tess_status read_ring(tess_mem *mem, const char *path, page_rings *r)
+static tess_status read_ring(tess_mem *mem, const char *path, int rank, page_rings *r)
 {
     uint64_t n_slots;
     const tess_trace_ring *ring;
@@ -161,6 +161,7 @@ static tess_status read_ring(tess_mem *mem, const char *path, page_rings *r)
     TESS_AUTO(tess_mem_drop) tess_trace_event *events = NULL;
     TESS_TRY(tess_os_map(path, &file));
     TESS_TRY(tess_trace_open_cut(file.data, file.size, &ring, &n_slots));
+    TESS_CHECK(ring->rank == (uint32_t)rank, TESS_E_FORMAT, "%s belongs to rank %u", path, ring->rank);
     const size_t most = ring->capacity < MOST_EVENTS ? (size_t)ring->capacity : MOST_EVENTS;
     TESS_TRY(TESS_NEW(mem, most, "events", &events));
     add_ring(r, ring, events, tess_trace_read(ring, n_slots, events, most));
@@ -176,7 +177,7 @@ tess_status page_rings_read(tess_mem *mem, const char *folder, page_rings *rings
     for (int rank = 0; rank < PAGE_RINGS; rank++) {
         tess_status status = tess_trace_ring_path(folder, rank, path, sizeof(path));
         if (status == TESS_OK)
-            status = read_ring(mem, path, rings);
+            status = read_ring(mem, path, rank, rings);
         if (status == TESS_E_NOMEM)
             return status;
         tess_error_clear();

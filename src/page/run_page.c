@@ -17,10 +17,10 @@ static const struct {
     bool (*is_there)(const tess_run_page *page);
     void (*put)(const tess_run_page *page, page_out *out);
 } sections[] = {{"figures", "Figures", page_has_figures, page_put_figures},
-                {"differences", "Differences of configuration", page_has_differences, page_put_differences},
                 {"curves", "Curves", page_has_curves, page_put_curves},
                 {"learning", "Reinforcement learning", page_has_learning, page_put_learning},
                 {"samples", "Samples", page_has_samples, page_put_samples},
+                {"differences", "Differences of configuration", page_has_differences, page_put_differences},
                 {"events", "Events", page_has_events, page_put_events},
                 {"times", "Time by phase", page_has_times, page_put_times},
                 {"timeline", "Time line of a step", page_has_timeline, page_put_timeline},
