@@ -113,15 +113,15 @@ static void put_grid(page_out *out, const axes *a)
 
 /* ---- Curves ---- */
 /* A curve as a polyline between gaps. A lone value is a mark. */
-typedef struct pen {
+typedef struct plot_pen {
     page_out *out;
     const axes *axes;
     bool marks;
     int n; /* points of the open polyline */
     double x, y;
-} pen;
+} plot_pen;
 
-static void lift(pen *p)
+static void lift(plot_pen *p)
 {
     if (p->n > 1)
         page_put(p->out, "\"/>");
@@ -130,7 +130,7 @@ static void lift(pen *p)
     p->n = 0;
 }
 
-static void draw(pen *p, double step, double value)
+static void draw(plot_pen *p, double step, double value)
 {
     const double x = x_at(p->axes, step), y = y_at(p->axes, value);
     if (!isfinite(x) || !isfinite(y))
@@ -152,7 +152,7 @@ static void draw(pen *p, double step, double value)
     p->y = y;
 }
 
-static void draw_bucket(pen *p, const page_bucket *b)
+static void draw_bucket(plot_pen *p, const page_bucket *b)
 {
     if (b->n == 0)
         return lift(p);
@@ -183,7 +183,7 @@ static void put_gaps(page_out *out, const axes *a, const page_series *s)
 
 static void put_line(page_out *out, const axes *a, const page_line *line)
 {
-    pen p = {out, a, line->marks && line->series->n <= 64, 0, 0, 0};
+    plot_pen p = {out, a, line->marks && line->series->n <= 64, 0, 0, 0};
     page_put(out, "<g class=\"c%d d%d\" data-label=\"", line->colour % PAGE_COLOURS, line->dash % 4);
     page_put_some(out, line->label, 80);
     page_put(out, "\">");

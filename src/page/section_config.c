@@ -82,7 +82,7 @@ void page_put_config(const tess_run_page *page, page_out *out)
         }
 }
 
-/* ---- What differs ---- */
+/* ---- Differences ---- */
 /* Finds the first run with a configuration. */
 static const page_run *first_with_config(const tess_run_page *page)
 {
