@@ -1,12 +1,13 @@
 #include "control/supervise/end_page.h"
 
+#include <signal.h>
 #include <stdio.h>
 
 #include "base/os/os.h"
 #include "control/supervise/exit.h"
 #include "page/run_page.h"
 
-static const double patience_s = 20, patience_of_failure_s = 1;
+static const double patience_s = 10, patience_of_failure_s = 1;
 
 /* Whether the run has written its record or a step. A run that was refused has not, and then nothing is written. */
 static bool has_written(const char *folder, double begun_s)
@@ -40,12 +41,22 @@ static tess_status write_page(const char *folder, const tess_task_kind *kind, in
     return tess_run_page_write(page, path);
 }
 
+/* Ignores requests to stop: the run has ended, and its process is about to end. A closed terminal sends several SIGHUP,
+ * and one of them would replace the exit code of the run. */
+static void ignore_stops(void)
+{
+    static const int numbers[] = {SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        signal(numbers[i], SIG_IGN);
+}
+
 void tess_end_page_write(const tess_config *config, const tess_task_kind *kind, double begun_s, int code,
                          const tess_reporter *reporter)
 {
     const char *folder = config->job.dump_folder;
     if (!config->metrics.report || !has_written(folder, begun_s))
         return;
+    ignore_stops();
     if (write_page(folder, kind, code) != TESS_OK)
         tess_report_line(reporter,
                          "warning: report.html is not written: %s; `tessera report %s -o report.html` writes it",
