@@ -439,7 +439,8 @@ static int run(supervision *s, const tess_config *config, const tess_slots *slot
         status = run_life(s, command, &result);
     while (status == TESS_OK ? starts_again(s, &result) : starts_without(s, &status));
     tess_run_memory_end(&s->memory, false, &s->reporter);
-    tess_stop_signals_forget();
+    /* Signals stay heard and have no effect: what follows is the end of the process. A closed terminal sends several
+     * SIGHUP, and one of them would replace the exit code of the run. */
     if (status != TESS_OK)
         return tess_exit_report(&s->reporter, status);
     if (s->stopped)
