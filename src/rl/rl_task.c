@@ -7,6 +7,7 @@
 
 #include "base/core/rng.h"
 #include "rl/rl_copy.h"
+#include "rl/rl_page_samples.h"
 #include "train/text/text_ends.h"
 #include "rl/rl_task.h"
 
@@ -496,4 +497,5 @@ const tess_task_kind tess_rl_task_kind = {.has_own_batches = true,
                                           .begin = begin,
                                           .serve = rl_serve,
                                           .dry = &rl_dry_task,
+                                          .page_samples = rl_page_samples,
                                           .close = close_task};

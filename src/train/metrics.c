@@ -268,6 +268,19 @@ static tess_status put_pools(tess_buffer *line, const tess_pool_numbers *numbers
     return tess_buffer_append(line, "}", 1);
 }
 
+tess_buffer *tess_metrics_begin_line(tess_metrics *metrics, int64_t step)
+{
+    metrics->line.size = 0;
+    if (tess_buffer_printf(&metrics->line, "{\"step\": %lld", (long long)step) != TESS_OK)
+        tess_error_clear(); /* the members do not fit either, and fail */
+    return &metrics->line;
+}
+
+tess_status tess_metrics_end_line(tess_metrics *metrics)
+{
+    return write_line(metrics);
+}
+
 tess_status tess_metrics_pools(tess_metrics *metrics, int64_t step, const tess_pool_numbers *numbers, int n)
 {
     tess_buffer *line = &metrics->line;

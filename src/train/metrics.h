@@ -2,6 +2,7 @@
 #ifndef TESS_TRAIN_METRICS_H
 #define TESS_TRAIN_METRICS_H
 
+#include "base/text/text.h"
 #include "train/train.h"
 
 typedef struct tess_metrics tess_metrics;
@@ -28,6 +29,10 @@ typedef struct tess_pool_numbers {
 } tess_pool_numbers;
 
 tess_status tess_metrics_pools(tess_metrics *metrics, int64_t step, const tess_pool_numbers *numbers, int n);
+/* Begins a line of other content, {"step": N, and returns the buffer that takes its members. The second ends and writes
+ * it; errors as above. */
+tess_buffer *tess_metrics_begin_line(tess_metrics *metrics, int64_t step);
+tess_status tess_metrics_end_line(tess_metrics *metrics);
 /* Writes the lines that wait. */
 tess_status tess_metrics_flush(tess_metrics *metrics);
 

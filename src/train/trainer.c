@@ -18,6 +18,7 @@
 #include "engine/model/adapter.h"
 #include "plan/memory_need.h"
 #include "train/memory_report.h"
+#include "train/run_record.h"
 #include "engine/model/tied_head.h"
 #include "engine/stages/rank_stage.h"
 
@@ -133,6 +134,8 @@ static tess_status build(tess_trainer *t)
         TESS_TRY(tess_metrics_open(t->mem, &t->config, t->engine->step, &t->metrics));
     if (t->rank == 0)
         TESS_TRY(tess_metrics_open_lines(t->mem, &t->config, "memory.jsonl", t->engine->step, &t->watch.lines));
+    if (!t->goes_on)
+        tess_trainer_record_run(t);
     if (t->rank == 0)
         tess_launch_resumed(t->runtime, t->engine->step);
     return t->kind->begin != NULL ? t->kind->begin(t->task.self) : TESS_OK;

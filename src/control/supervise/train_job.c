@@ -7,12 +7,14 @@
 #include <unistd.h>
 
 #include "base/core/variables.h"
+#include "base/os/machine.h"
 #include "base/os/os.h"
 #include "comm/tcp/tcp_busy.h"
 #include "control/helper.h"
 #include "control/reload/kept_text.h"
 #include "control/reload/reload.h"
 #include "job/environment.h"
+#include "control/supervise/end_page.h"
 #include "control/supervise/exit.h"
 #include "control/supervise/folder_lock.h"
 #include "control/supervise/kept.h"
@@ -269,6 +271,7 @@ static int run_parent(const tess_train_job *job, tess_config *config, tess_confi
                       tess_launch_options *options)
 {
     tess_config checked;
+    const double begun_s = (double)tess_os_wall_ns() * 1e-9;
     tess_status status = check(job, config, &checked);
     train_helpers helpers = {.config = config,
                              .text = *text,
@@ -294,6 +297,8 @@ static int run_parent(const tess_train_job *job, tess_config *config, tess_confi
     tess_async_service_stop(&helpers.saves);
     tess_run_copies_stop(&helpers.copies);
     *text = helpers.text;
+    if (locked && folder.is_first)
+        tess_end_page_write(config, job->kind, begun_s, code, &options->reporter);
     if (locked)
         tess_folder_lock_release(config, &folder);
     tess_config_free(&checked);

@@ -8,6 +8,8 @@
 #define TESS_METRICS_OPTIONS(OPTION)                                                                                   \
     OPTION(INT, metrics, log_freq, CALLS, "10", 1, 1e9, "steps between log lines")                                     \
     OPTION(BOOL, metrics, enable_tensorboard, NOTHING, "true", "write TensorBoard event files")                        \
+    OPTION(BOOL, metrics, report, NOTHING, "true",                                                                     \
+           "write report.html into job.dump_folder when the run ends, as `tessera report` does")                       \
     OPTION(INT, metrics, pipeline_timeline, CALLS, "0", 0, 1e9,                                                        \
            "steps between pictures of when each stage worked, in the log and in pipeline/ of job.dump_folder; 0: "     \
            "none")                                                                                                     \
