@@ -20,14 +20,14 @@ static void only_names_of_loopback_are_hosts(void)
 
 static void only_reading_requests_are_answered(void)
 {
-    EXPECT_INT(tess_web_judge("GET", "localhost:80", false, 0), 0);
-    EXPECT_INT(tess_web_judge("HEAD", "localhost:80", false, 0), 0);
-    EXPECT_INT(tess_web_judge("POST", "localhost:80", false, 0), TESS_WEB_NO_METHOD);
-    EXPECT_INT(tess_web_judge("get", "localhost:80", false, 0), TESS_WEB_NO_METHOD);
-    EXPECT_INT(tess_web_judge("GET", "evil.example", false, 0), TESS_WEB_FORBIDDEN);
-    EXPECT_INT(tess_web_judge("GET", NULL, false, 0), TESS_WEB_FORBIDDEN);
-    EXPECT_INT(tess_web_judge("GET", "node17:9464", true, 0), 0);
-    EXPECT_INT(tess_web_judge("GET", "localhost", false, 1), TESS_WEB_BAD_REQUEST);
+    EXPECT_INT(tess_web_judge("GET", "localhost:80", false, false), 0);
+    EXPECT_INT(tess_web_judge("HEAD", "localhost:80", false, false), 0);
+    EXPECT_INT(tess_web_judge("POST", "localhost:80", false, false), TESS_WEB_NO_METHOD);
+    EXPECT_INT(tess_web_judge("get", "localhost:80", false, false), TESS_WEB_NO_METHOD);
+    EXPECT_INT(tess_web_judge("GET", "evil.example", false, false), TESS_WEB_FORBIDDEN);
+    EXPECT_INT(tess_web_judge("GET", NULL, false, false), TESS_WEB_FORBIDDEN);
+    EXPECT_INT(tess_web_judge("GET", "node17:9464", true, false), 0);
+    EXPECT_INT(tess_web_judge("GET", "localhost", false, true), TESS_WEB_BAD_REQUEST);
 }
 
 static void a_path_has_the_whole_token(void)

@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     if (tess_web_address_read(text, &address) && (address.port < 0 || address.port > 65535))
         abort();
-    const int refused = tess_web_judge(text, text, false, 0);
+    const int refused = tess_web_judge(text, text, false, false);
     if (refused == 0)
         abort(); /* no method is a host */
     free(text);

@@ -99,6 +99,20 @@ static tess_status put_head(tess_exposition *page)
     return tess_buffer_printf(page->out, "\n# TYPE %s %s\n", page->name, types[page->type]);
 }
 
+/* Whole numbers, such as steps and bytes, have no exponent. */
+static const char *format_value(double value, char *text, size_t size)
+{
+    static const double most_whole = 0x1p53;
+    if (isnan(value))
+        return "NaN";
+    if (isinf(value))
+        return value > 0 ? "+Inf" : "-Inf";
+    if (value != floor(value) || fabs(value) > most_whole)
+        return tess_format_double(value, text, size);
+    snprintf(text, size, "%.0f", value);
+    return text;
+}
+
 tess_status tess_exposition_add(tess_exposition *page, const tess_label *labels, int n, double value)
 {
     char text[40];
@@ -107,10 +121,7 @@ tess_status tess_exposition_add(tess_exposition *page, const tess_label *labels,
     TESS_TRY(name_sample(page, labels, n));
     if (page->type == TESS_METRIC_COUNTER && page->counters != NULL && isfinite(value))
         TESS_TRY(keep_counter(page->counters, page->sample.data, &value));
-    const char *number = isnan(value)   ? "NaN"
-                         : isinf(value) ? (value > 0 ? "+Inf" : "-Inf")
-                                        : tess_format_double(value, text, sizeof(text));
-    return tess_buffer_printf(page->out, "%s %s\n", page->sample.data, number);
+    return tess_buffer_printf(page->out, "%s %s\n", page->sample.data, format_value(value, text, sizeof(text)));
 }
 
 void tess_exposition_end(tess_exposition *page)

@@ -76,11 +76,11 @@ const char *tess_web_path_after(const char *path, const char *token)
     return *rest == '/' || *rest == '\0' ? rest : NULL;
 }
 
-int tess_web_judge(const char *method, const char *host, bool any_host, size_t body_bytes)
+int tess_web_judge(const char *method, const char *host, bool any_host, bool has_body)
 {
     if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
         return TESS_WEB_NO_METHOD;
     if (!any_host && !tess_web_host_is_loopback(host))
         return TESS_WEB_FORBIDDEN;
-    return body_bytes > 0 ? TESS_WEB_BAD_REQUEST : 0;
+    return has_body ? TESS_WEB_BAD_REQUEST : 0;
 }

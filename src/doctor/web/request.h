@@ -28,6 +28,6 @@ bool tess_web_host_is_loopback(const char *host);
 const char *tess_web_path_after(const char *path, const char *token);
 
 /* Returns 0 for a request that may be answered, or the code with which it is refused. */
-int tess_web_judge(const char *method, const char *host, bool any_host, size_t body_bytes);
+int tess_web_judge(const char *method, const char *host, bool any_host, bool has_body);
 
 #endif

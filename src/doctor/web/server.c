@@ -77,21 +77,33 @@ static enum MHD_Result send_answer(const tess_web_server *s, struct MHD_Connecti
     return result;
 }
 
-/* libmicrohttpd calls this first when the headers have come; a request without a body is answered then. */
+static const char *header_of(const tess_web_server *s, struct MHD_Connection *connection, const char *name)
+{
+    return s->mhd.lookup_connection_value(connection, MHD_HEADER_KIND, name);
+}
+
+static bool has_body(const tess_web_server *s, struct MHD_Connection *connection)
+{
+    const char *length = header_of(s, connection, "Content-Length");
+    return header_of(s, connection, "Transfer-Encoding") != NULL || (length != NULL && strcmp(length, "0") != 0);
+}
+
+/* libmicrohttpd calls this when the headers have come, and a second time when the whole request has. A request that is
+ * refused gets its answer the first time, before any body is read. */
 static enum MHD_Result on_request(void *self, struct MHD_Connection *connection, const char *url, const char *method,
-                                  TESS_UNUSED const char *version, TESS_UNUSED const char *data, size_t *n_data,
-                                  void **state)
+                                  TESS_UNUSED const char *version, TESS_UNUSED const char *data,
+                                  TESS_UNUSED size_t *n_data, void **state)
 {
     const tess_web_server *s = self;
     static const char seen;
-    if (*state == NULL) {
-        *state = (void *)(uintptr_t)&seen;
+    const int refused =
+        tess_web_judge(method, header_of(s, connection, "Host"), s->options.any_host, has_body(s, connection));
+    const bool is_first = *state == NULL;
+    *state = (void *)(uintptr_t)&seen;
+    if (is_first && refused == 0)
         return MHD_YES;
-    }
-    const char *host = s->mhd.lookup_connection_value(connection, MHD_HEADER_KIND, "Host");
     tess_web_answer answer = {.body = {.mem = s->mem}};
-    fill(s, url, tess_web_judge(method, host, s->options.any_host, *n_data), &answer);
-    *n_data = 0;
+    fill(s, url, refused, &answer);
     enum MHD_Result result = send_answer(s, connection, &answer);
     tess_buffer_free(&answer.body);
     tess_buffer_free(&answer.policy);
