@@ -150,7 +150,7 @@ static void put_rank(pen *p, const dash_job *job, int rank, bool is_culprit)
     char text[256];
     const tess_top_snapshot *s = job->now;
     const tess_top_rank *r = &s->ranks[rank];
-    put(p, is_culprit ? "<tr class=\"set\"><th>%d" : "<tr><th>%d", rank);
+    put(p, is_culprit ? "<tr class=\"late\"><th>%d" : "<tr><th>%d", rank);
     if (s->n_hosts > 1)
         put_cell(p, "", r->host);
     if (s->places.n_axes > 0)
@@ -169,7 +169,7 @@ static void put_rank(pen *p, const dash_job *job, int rank, bool is_culprit)
 static void put_ranks(pen *p, const dash_job *job, const tess_top_totals *t)
 {
     const tess_top_snapshot *s = job->now;
-    put(p, "<div class=\"scroll\"><table><thead><tr><th>rank");
+    put(p, "<div class=\"scroll\"><table class=\"now\"><thead><tr><th>rank");
     if (s->n_hosts > 1)
         put(p, "<th>host");
     if (s->places.n_axes > 0)
