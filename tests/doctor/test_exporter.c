@@ -13,8 +13,14 @@ static void make_job(tess_top_snapshot *s, tess_top_rank ranks[WORLD], uint64_t 
     static tess_wait waits[WORLD];
     static tess_missed missed[WORLD];
     const double loss = 2.5;
-    *s = (tess_top_snapshot){.world = WORLD, .n_hosts = 2, .running = true, .cause = -1, .ranks = ranks, .n_restarts = 1,
-                             .waits = waits, .missed = missed};
+    *s = (tess_top_snapshot){.world = WORLD,
+                             .n_hosts = 2,
+                             .running = true,
+                             .cause = -1,
+                             .ranks = ranks,
+                             .n_restarts = 1,
+                             .waits = waits,
+                             .missed = missed};
     memset(ranks, 0, WORLD * sizeof(*ranks));
     for (int r = 0; r < WORLD; r++) {
         tess_board_copy *b = &ranks[r].board;
@@ -39,8 +45,8 @@ static tess_buffer page_of(tess_exporter *e, const tess_exporter_facts *facts, c
 {
     tess_buffer out = {.mem = test_mem()};
     tess_exposition page;
-    exporter_view view = {.exporter = e, .facts = facts, .job = job, .wall_s = 1000, .memory_percent = 50,
-                          .group_percent = -1};
+    exporter_view view = {
+        .exporter = e, .facts = facts, .job = job, .wall_s = 1000, .memory_percent = 50, .group_percent = -1};
     if (job != NULL)
         view.totals = tess_top_sum(job, NULL);
     tess_exposition_begin(&page, &(tess_label){"run", "/r"}, 1, &e->counters, &out);
@@ -170,11 +176,8 @@ static void hostile_names_stay_inside_their_quotes(void)
 }
 
 static const test_case cases[] = {
-    CASE(a_page_says_who_waits_for_whom),
-    CASE(a_loss_that_is_no_number_is_shown),
-    CASE(counters_never_fall),
-    CASE(alerts_are_counted_by_state),
-    CASE(hostile_names_stay_inside_their_quotes),
+    CASE(a_page_says_who_waits_for_whom), CASE(a_loss_that_is_no_number_is_shown),      CASE(counters_never_fall),
+    CASE(alerts_are_counted_by_state),    CASE(hostile_names_stay_inside_their_quotes),
 };
 
 TEST_MAIN(cases)

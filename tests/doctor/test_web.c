@@ -1,16 +1,27 @@
 /* Requests of HTTP are judged by what they say alone: methods, hosts, tokens, addresses. */
 #include <string.h>
 
-#include "doctor/web/request.h"
+#include "doctor/web/web_request.h"
 #include "support/test.h"
 
 static void only_names_of_loopback_are_hosts(void)
 {
     static const char *const good[] = {"localhost", "LocalHost:80", "127.0.0.1", "127.0.0.1:9464", "[::1]", "[::1]:1"};
-    static const char *const bad[] = {"",           "evil.example",   "localhost.evil.example", "127.0.0.1.evil.example:80",
-                                      "localhost:", "localhost:99999", "localhost:80x",         "127.0.0.2",
-                                      "::1",        "[::1",            "[::1]x",                "[]",
-                                      "[localhost]", " localhost",     "localhost:80:80"};
+    static const char *const bad[] = {"",
+                                      "evil.example",
+                                      "localhost.evil.example",
+                                      "127.0.0.1.evil.example:80",
+                                      "localhost:",
+                                      "localhost:99999",
+                                      "localhost:80x",
+                                      "127.0.0.2",
+                                      "::1",
+                                      "[::1",
+                                      "[::1]x",
+                                      "[]",
+                                      "[localhost]",
+                                      " localhost",
+                                      "localhost:80:80"};
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
         EXPECT(tess_web_host_is_loopback(good[i]));
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
@@ -50,8 +61,9 @@ static void addresses_are_numeric(void)
                 {"127.9.0.1:1", "127.9.0.1", 1, true},       {"[::1]:9464", "::1", 9464, true},
                 {"0.0.0.0:9464", "0.0.0.0", 9464, false},    {"[::]:65535", "::", 65535, false},
                 {"10.0.0.7:80", "10.0.0.7", 80, false},      {"[::ffff:127.0.0.1]:1", "::ffff:127.0.0.1", 1, false}};
-    static const char *const bad[] = {"", "9464", ":9464", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "node17:80",
-                                      "127.0.0.1:-1", "127.0.0.1:+1", "[::1]", "::1:80", "127.0.0.1:80 "};
+    static const char *const bad[] = {
+        "",          "9464",         ":9464",        "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536",
+        "node17:80", "127.0.0.1:-1", "127.0.0.1:+1", "[::1]",     "::1:80",     "127.0.0.1:80 "};
     tess_web_address address;
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
         EXPECT(tess_web_address_read(good[i].text, &address));

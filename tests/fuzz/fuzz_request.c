@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "doctor/web/request.h"
+#include "doctor/web/web_request.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

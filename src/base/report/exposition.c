@@ -34,11 +34,11 @@ static tess_status put_text(tess_buffer *out, const char *text, bool is_quoted)
     while (n > 0) {
         uint32_t code_point;
         int width = tess_utf8_decode((const uint8_t *)text, n, &code_point);
-        const char *escaped = width == 0                    ? "?"
-                              : *text == '\n'               ? "\\n"
-                              : *text == '\\'               ? "\\\\"
-                              : *text == '"' && is_quoted   ? "\\\""
-                                                            : NULL;
+        const char *escaped = width == 0                  ? "?"
+                              : *text == '\n'             ? "\\n"
+                              : *text == '\\'             ? "\\\\"
+                              : *text == '"' && is_quoted ? "\\\""
+                                                          : NULL;
         width = width == 0 ? 1 : width;
         TESS_TRY(escaped != NULL ? tess_buffer_append(out, escaped, strlen(escaped))
                                  : tess_buffer_append(out, text, (size_t)width));

@@ -21,7 +21,7 @@
 #include "control/supervise/persist_handover.h"
 #include "control/supervise/run_copies.h"
 #include "control/supervise/run_health.h"
-#include "control/supervise/run_metrics.h"
+#include "control/metrics/run_metrics.h"
 #include "control/supervise/stderr_lines.h"
 #include "control/supervise/stop_signals.h"
 #include "control/supervise/supervise.h"

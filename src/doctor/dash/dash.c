@@ -136,15 +136,17 @@ static tess_status get_script(const tess_dash *d, tess_buffer *script)
 static tess_status put_page(tess_dash *d, const char *script, tess_buffer *out)
 {
     TESS_TRY(tess_buffer_printf(
-        out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta name=\"viewport\" "
-             "content=\"width=device-width, initial-scale=1\">\n<meta name=\"referrer\" content=\"no-referrer\">\n"
-             "<noscript><meta http-equiv=\"refresh\" content=\"3\"></noscript>\n<title>Tessera: %d run%s</title>\n",
+        out,
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta name=\"viewport\" "
+        "content=\"width=device-width, initial-scale=1\">\n<meta name=\"referrer\" content=\"no-referrer\">\n"
+        "<noscript><meta http-equiv=\"refresh\" content=\"3\"></noscript>\n<title>Tessera: %d run%s</title>\n",
         d->n, d->n > 1 ? "s" : ""));
     TESS_TRY(tess_page_put_style(out));
     TESS_TRY(tess_buffer_printf(
-        out, "</head>\n<body><header><h1>Tessera: %d run%s</h1>\n<p class=\"warn\" id=\"lost\" hidden>`tessera dash` does "
-             "not answer: it has ended, or the connection to its machine is closed. What follows is old.</p></header>\n"
-             "<main>\n<div data-part=\"live\">",
+        out,
+        "</head>\n<body><header><h1>Tessera: %d run%s</h1>\n<p class=\"warn\" id=\"lost\" hidden>`tessera dash` does "
+        "not answer: it has ended, or the connection to its machine is closed. What follows is old.</p></header>\n"
+        "<main>\n<div data-part=\"live\">",
         d->n, d->n > 1 ? "s" : ""));
     TESS_TRY(put_live(d, out));
     TESS_TRY(tess_buffer_printf(out, "</div>\n"));

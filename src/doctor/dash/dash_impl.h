@@ -3,10 +3,10 @@
 #define TESS_DOCTOR_DASH_DASH_IMPL_H
 
 #include "doctor/dash/dash.h"
-#include "doctor/top/top_impl.h"
+#include "doctor/top/top_facts.h"
 #include "job/find.h"
 
-/* What is known of the job that writes to a folder. */
+/* A folder, and the job that writes to it. */
 typedef struct dash_job {
     const char *folder;
     bool has_folder, is_run; /* the folder exists; the report has it */

@@ -12,13 +12,13 @@ static const double long_wait_s = 0.25; /* shorter waits are normal in a collect
 enum { MOST_ROWS = 256, BAR = 160 };
 
 /* Appends HTML. The first failure is kept. */
-typedef struct pen {
+typedef struct live_pen {
     tess_buffer *out;
     tess_status status;
-} pen;
+} live_pen;
 
 /* Appends markup of this program, with numbers and constant words. */
-__attribute__((format(printf, 2, 3))) static void put(pen *p, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void put(live_pen *p, const char *format, ...)
 {
     char text[1024];
     va_list args;
@@ -30,20 +30,20 @@ __attribute__((format(printf, 2, 3))) static void put(pen *p, const char *format
 }
 
 /* Appends a text of a job, escaped. */
-static void put_text(pen *p, const char *text)
+static void put_text(live_pen *p, const char *text)
 {
     if (p->status == TESS_OK)
         p->status = tess_page_put_text(text, strlen(text), p->out);
 }
 
-static void put_cell(pen *p, const char *class, const char *text)
+static void put_cell(live_pen *p, const char *class, const char *text)
 {
     put(p, class[0] != '\0' ? "<td class=\"%s\">" : "<td%s>", class);
     put_text(p, text);
 }
 
 /* ---- Above the ranks ---- */
-static void put_progress(pen *p, const tess_top_snapshot *s, const tess_top_totals *t)
+static void put_progress(live_pen *p, const tess_top_snapshot *s, const tess_top_totals *t)
 {
     char text[64];
     put(p, "<p>");
@@ -61,7 +61,7 @@ static void put_progress(pen *p, const tess_top_snapshot *s, const tess_top_tota
     put(p, "</p>\n");
 }
 
-static void put_wait(pen *p, const tess_top_snapshot *s, const tess_top_totals *t)
+static void put_wait(live_pen *p, const tess_top_snapshot *s, const tess_top_totals *t)
 {
     char operation[160], waited[16], why[JOB_WHY_BYTES];
     if (t->is_halted) {
@@ -81,7 +81,7 @@ static void put_wait(pen *p, const tess_top_snapshot *s, const tess_top_totals *
     put(p, "</p>\n");
 }
 
-static void put_state(pen *p, const dash_job *job, const tess_top_totals *t)
+static void put_state(live_pen *p, const dash_job *job, const tess_top_totals *t)
 {
     char text[JOB_ERROR_BYTES + 512], age[16];
     const tess_top_snapshot *s = job->now;
@@ -110,7 +110,7 @@ static void put_state(pen *p, const dash_job *job, const tess_top_totals *t)
 
 /* ---- The ranks ---- */
 /* Puts a bar with a part for each phase; colours repeat in the legend. */
-static void put_bar(pen *p, const tess_top_rank *now, const tess_top_rank *before)
+static void put_bar(live_pen *p, const tess_top_rank *now, const tess_top_rank *before)
 {
     double share[TESS_PHASE_COUNT], at = 0;
     put(p, "<td>");
@@ -126,7 +126,7 @@ static void put_bar(pen *p, const tess_top_rank *now, const tess_top_rank *befor
     put(p, "</svg>");
 }
 
-static void put_waited(pen *p, const tess_top_snapshot *s, int rank)
+static void put_waited(live_pen *p, const tess_top_snapshot *s, int rank)
 {
     char text[128], label[32], seconds[16];
     const tess_board_copy *b = &s->ranks[rank].board;
@@ -145,7 +145,7 @@ static void put_waited(pen *p, const tess_top_snapshot *s, int rank)
     put_cell(p, "n", tess_top_seconds((double)b->wait_age_ns * 1e-9, seconds, sizeof(seconds)));
 }
 
-static void put_rank(pen *p, const dash_job *job, int rank, bool is_culprit)
+static void put_rank(live_pen *p, const dash_job *job, int rank, bool is_culprit)
 {
     char text[256];
     const tess_top_snapshot *s = job->now;
@@ -166,7 +166,7 @@ static void put_rank(pen *p, const dash_job *job, int rank, bool is_culprit)
     put(p, "\n");
 }
 
-static void put_ranks(pen *p, const dash_job *job, const tess_top_totals *t)
+static void put_ranks(live_pen *p, const dash_job *job, const tess_top_totals *t)
 {
     const tess_top_snapshot *s = job->now;
     put(p, "<div class=\"scroll\"><table class=\"now\"><thead><tr><th>rank");
@@ -183,16 +183,16 @@ static void put_ranks(pen *p, const dash_job *job, const tess_top_totals *t)
         put(p, "<p class=\"note\">%d more ranks are not shown: `tessera top` shows them.</p>\n", s->world - MOST_ROWS);
 }
 
-static void put_legend(pen *p)
+static void put_legend(live_pen *p)
 {
     put(p, "<ul class=\"legend\">");
     for (int i = 0; i < TESS_PHASE_COUNT; i++)
-        put(p, "<li><svg class=\"key\" viewBox=\"0 0 12 10\"><rect class=\"f%d\" width=\"12\" height=\"10\"/></svg> %s", i,
-            tess_phase_name((tess_phase)i));
+        put(p, "<li><svg class=\"key\" viewBox=\"0 0 12 10\"><rect class=\"f%d\" width=\"12\" height=\"10\"/></svg> %s",
+            i, tess_phase_name((tess_phase)i));
     put(p, "</ul>\n");
 }
 
-static void put_job(pen *p, const dash_job *job)
+static void put_job(live_pen *p, const dash_job *job)
 {
     char age[16];
     put(p, "<h3>");
@@ -215,7 +215,7 @@ static void put_job(pen *p, const dash_job *job)
 
 tess_status dash_put_live(const tess_dash *dash, tess_buffer *out)
 {
-    pen p = {.out = out};
+    live_pen p = {.out = out};
     bool has_ranks = false;
     put(&p, "<section id=\"live\"><h2>Now</h2>\n");
     for (int i = 0; i < dash->n; i++) {

@@ -9,7 +9,7 @@
 
 enum { TESS_EXPORTER_STATES = 3 };
 
-/* What a page shows besides the job's memory. */
+/* The facts of a page that are not in the job's memory. */
 typedef struct tess_exporter_facts {
     const char *folder;      /* the run's folder, whose path is the label "run"; NULL: none */
     double stall_s;          /* a wait from this many seconds on counts as stalled; 0: not judged */
@@ -18,7 +18,7 @@ typedef struct tess_exporter_facts {
     double interval_s;       /* seconds between two pages of a file; 0: a page for each scrape */
 } tess_exporter_facts;
 
-/* What earlier pages have counted. Zero-initialise it, and set `mem`. */
+/* The state that pages share: counts so far. Zero-initialise it, and set `mem`. */
 typedef struct tess_exporter {
     tess_mem *mem;
     tess_counters counters;

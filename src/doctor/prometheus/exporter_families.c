@@ -5,7 +5,7 @@
 
 #include "doctor/prometheus/exporter_impl.h"
 
-/* What a family has samples of. Exactly one of `of_job`, `of_rank`, `key` and `item` is set. */
+/* A family of samples. Exactly one of `of_job`, `of_rank`, `key` and `item` is set. */
 typedef struct family {
     const char *name;
     tess_metric_type type;
@@ -31,7 +31,7 @@ static double known_s(uint64_t ns)
     return (double)ns * 1e-9;
 }
 
-/* ---- Of the job ---- */
+/* ---- The job ---- */
 static bool is_running(const tess_top_rank *rank)
 {
     return rank->is_here && rank->board.state == JOB_RANK_JOINED && rank->board.ended == 0;
@@ -159,7 +159,7 @@ static bool get_checkpoint_step(const exporter_view *v, double *value)
     return v->facts->checkpoint_step >= 0;
 }
 
-/* ---- Of a rank ---- */
+/* ---- Ranks ---- */
 static bool get_rank_up(const exporter_view *v, int rank, double *value)
 {
     *value = is_running(rank_of(v, rank));
@@ -307,9 +307,14 @@ static const char *get_traffic_waits(const exporter_view *v, int rank, int i, do
 }
 
 /* ---- The table ---- */
-#define GAUGE(name_, help_, ...) {.name = "tessera_" name_, .type = TESS_METRIC_GAUGE, .help = help_, __VA_ARGS__}
-#define COUNTER(name_, help_, ...) \
-    {.name = "tessera_" name_ "_total", .type = TESS_METRIC_COUNTER, .help = help_, __VA_ARGS__}
+#define GAUGE(name_, help_, ...)                                                        \
+    {                                                                                   \
+        .name = "tessera_" name_, .type = TESS_METRIC_GAUGE, .help = help_, __VA_ARGS__ \
+    }
+#define COUNTER(name_, help_, ...)                                                                 \
+    {                                                                                              \
+        .name = "tessera_" name_ "_total", .type = TESS_METRIC_COUNTER, .help = help_, __VA_ARGS__ \
+    }
 
 static const family families[] = {
     GAUGE("build_info", "Version of the program.", .label = "version", .n_items = 1, .item = get_build),
@@ -368,7 +373,8 @@ static const family families[] = {
     GAUGE("memory_bytes", "Bytes that the rank has in use, by pool.", .label = "pool", .n_items = TESS_POOL_COUNT,
           .is_of_rank = true, .item = get_pool),
     GAUGE("disk_bytes", "Bytes of the rank's pools that are on disk.", .of_rank = get_disk),
-    GAUGE("resident_memory_bytes", "Resident memory of the rank's process, with shared pages.", .of_rank = get_resident),
+    GAUGE("resident_memory_bytes", "Resident memory of the rank's process, with shared pages.",
+          .of_rank = get_resident),
 };
 
 /* Keys of metrics.jsonl that have a family, or that another family shows. All others are samples of tessera_metric. */
@@ -401,7 +407,8 @@ static tess_status put_rest(tess_exposition *page, const exporter_view *v)
 }
 
 /* ---- Writing ---- */
-static tess_status put_item(tess_exposition *page, const exporter_view *v, const family *f, int rank, const char *number)
+static tess_status put_item(tess_exposition *page, const exporter_view *v, const family *f, int rank,
+                            const char *number)
 {
     for (int i = 0; i < f->n_items; i++) {
         double value;

@@ -4,7 +4,7 @@
 #define TESS_DOCTOR_PROMETHEUS_EXPORTER_IMPL_H
 
 #include "doctor/prometheus/exporter.h"
-#include "doctor/top/top_impl.h"
+#include "doctor/top/top_facts.h"
 
 /* One look at the job. */
 typedef struct exporter_view {
@@ -12,8 +12,8 @@ typedef struct exporter_view {
     const tess_exporter_facts *facts;
     const tess_top_snapshot *job; /* NULL: there is none */
     tess_top_totals totals;
-    double wall_s; /* seconds since 1970 */
-    double memory_percent, group_percent; /* of the machine, of the control group; negative: not known */
+    double wall_s;                        /* seconds since 1970 */
+    double memory_percent, group_percent; /* used memory of the machine and the control group; negative: not known */
 } exporter_view;
 
 /* Writes all families. */

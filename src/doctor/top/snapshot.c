@@ -8,7 +8,7 @@
 #include "base/os/os.h"
 #include "doctor/job/job.h"
 #include "doctor/table/clean.h"
-#include "doctor/top/top_impl.h"
+#include "doctor/top/top_facts.h"
 
 static int64_t resident_bytes(int pid)
 {

@@ -6,13 +6,13 @@
 #include <stddef.h>
 #include <string.h>
 
-typedef struct symbol {
+typedef struct web_symbol {
     const char *name;
     size_t offset; /* bytes from the beginning of web_microhttpd_functions */
-} symbol;
+} web_symbol;
 
 #define SYMBOL(name) {"MHD_" #name, offsetof(web_microhttpd_functions, name)},
-static const symbol symbols[] = {WEB_MICROHTTPD_FUNCTIONS(SYMBOL)};
+static const web_symbol symbols[] = {WEB_MICROHTTPD_FUNCTIONS(SYMBOL)};
 #undef SYMBOL
 
 /* The library stays loaded: the system counts how often it is opened. */

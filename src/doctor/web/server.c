@@ -13,7 +13,7 @@
 
 enum { MOST_CONNECTIONS = 32, CONNECTION_BYTES = 16 << 10, IDLE_S = 15 };
 
-/* What every page says of itself: it is not kept, and nothing else may show or load it. */
+/* Headers of every page: no cache keeps it, and no other page shows or loads it. */
 static const char *const headers[][2] = {{"Cache-Control", "no-store"},
                                          {"X-Content-Type-Options", "nosniff"},
                                          {"X-Frame-Options", "DENY"},
@@ -35,7 +35,7 @@ static const char *sentence_of(int code)
     return code == TESS_WEB_NO_METHOD     ? "only GET and HEAD are answered here\n"
            : code == TESS_WEB_FORBIDDEN   ? "this address is not answered: use the one that was printed\n"
            : code == TESS_WEB_BAD_REQUEST ? "a request must have no body\n"
-                                     : "there is no such page\n";
+                                          : "there is no such page\n";
 }
 
 /* Makes the answer for a request that was judged. */
@@ -58,7 +58,8 @@ static void fill(const tess_web_server *s, const char *path, int refused, tess_w
     tess_error_clear();
 }
 
-static enum MHD_Result send_answer(const tess_web_server *s, struct MHD_Connection *connection, const tess_web_answer *answer)
+static enum MHD_Result send_answer(const tess_web_server *s, struct MHD_Connection *connection,
+                                   const tess_web_answer *answer)
 {
     const web_microhttpd_functions *mhd = &s->mhd;
     struct MHD_Response *response = mhd->create_response_from_buffer(
@@ -69,7 +70,8 @@ static enum MHD_Result send_answer(const tess_web_server *s, struct MHD_Connecti
     for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++)
         mhd->add_response_header(response, headers[i][0], headers[i][1]);
     mhd->add_response_header(response, "Content-Type", answer->type);
-    mhd->add_response_header(response, "Content-Security-Policy", answer->policy.size > 0 ? answer->policy.data : closed);
+    mhd->add_response_header(response, "Content-Security-Policy",
+                             answer->policy.size > 0 ? answer->policy.data : closed);
     if (answer->code == TESS_WEB_NO_METHOD)
         mhd->add_response_header(response, "Allow", "GET, HEAD");
     enum MHD_Result result = mhd->queue_response(connection, (unsigned)answer->code, response);
@@ -163,7 +165,7 @@ void tess_web_server_stop(tess_web_server **server)
 #else
 
 tess_status tess_web_server_start(TESS_UNUSED tess_mem *mem, TESS_UNUSED const tess_web_server_options *options,
-                             TESS_UNUSED tess_web_server **server)
+                                  TESS_UNUSED tess_web_server **server)
 {
     return TESS_FAIL(TESS_E_UNSUPPORTED, "pages over HTTP need libmicrohttpd, which this build lacks: install "
                                          "libmicrohttpd-dev and build again");

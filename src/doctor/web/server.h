@@ -5,7 +5,7 @@
 #define TESS_DOCTOR_WEB_SERVER_H
 
 #include "base/text/text.h"
-#include "doctor/web/request.h"
+#include "doctor/web/web_request.h"
 
 typedef struct tess_web_answer {
     int code;           /* 200, 404 ... */

@@ -1,4 +1,4 @@
-#include "doctor/web/request.h"
+#include "doctor/web/web_request.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "control/supervise/run_metrics.h"
+#include "control/metrics/run_metrics.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -15,8 +15,8 @@
 #include "doctor/web/server.h"
 #include "job/find.h"
 
-static const double look_s = 1;      /* pause between looks at whether the job's memory is still its own */
-static const double patience_s = 5;  /* time that the process has to end */
+static const double look_s = 1;        /* pause between looks at whether the job's memory is still its own */
+static const double patience_s = 5;    /* time that the process has to end */
 static const double most_again_s = 60; /* longest pause before another process is started */
 
 /* The process that shows metrics. Its server has a thread of its own, so `lock` protects what follows it. */
@@ -37,7 +37,7 @@ typedef struct shower {
     double checkpoint_s;
 } shower;
 
-/* ---- What a page shows ---- */
+/* ---- The page ---- */
 static bool has_running(const tess_live_job *live)
 {
     for (int r = 0; r < live->world; r++)
@@ -120,10 +120,11 @@ tess_status tess_run_metrics_check(const tess_config *config)
         return TESS_OK;
     TESS_CHECK(tess_web_address_read(listen, &address), TESS_E_INVALID,
                "metrics.prometheus_listen: '%s' is not a numeric address and a port, such as 127.0.0.1:9464", listen);
-    TESS_CHECK(address.is_loopback || config->metrics.prometheus_public, TESS_E_INVALID,
-               "metrics.prometheus_listen: other machines may reach %s, and everybody there could read the metrics: use "
-               "127.0.0.1, or set metrics.prometheus_public=true if they may",
-               listen);
+    TESS_CHECK(
+        address.is_loopback || config->metrics.prometheus_public, TESS_E_INVALID,
+        "metrics.prometheus_listen: other machines may reach %s, and everybody there could read the metrics: use "
+        "127.0.0.1, or set metrics.prometheus_public=true if they may",
+        listen);
     return TESS_OK;
 }
 
@@ -230,8 +231,9 @@ void tess_run_metrics_look(tess_run_metrics *m)
 {
     const double now_s = tess_os_now_s();
     if (m->pid > 0 && waitpid(m->pid, NULL, WNOHANG) == m->pid) {
-        tess_report_line(&m->reporter, "metrics: the process that shows them (pid %d) has ended; another one takes its "
-                                       "place in %g s",
+        tess_report_line(&m->reporter,
+                         "metrics: the process that shows them (pid %d) has ended; another one takes its "
+                         "place in %g s",
                          m->pid, m->again_s);
         m->pid = 0;
         m->due_s = now_s + m->again_s;

@@ -1,12 +1,19 @@
 /* Judges a request of HTTP before anything is made for it. Pure functions over texts from outside. */
-#ifndef TESS_DOCTOR_WEB_REQUEST_H
-#define TESS_DOCTOR_WEB_REQUEST_H
+#ifndef TESS_DOCTOR_WEB_WEB_REQUEST_H
+#define TESS_DOCTOR_WEB_WEB_REQUEST_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TESS_WEB_OK = 200, TESS_WEB_BAD_REQUEST = 400, TESS_WEB_FORBIDDEN = 403, TESS_WEB_NOT_FOUND = 404, TESS_WEB_NO_METHOD = 405, TESS_WEB_FAILED = 500 };
+enum {
+    TESS_WEB_OK = 200,
+    TESS_WEB_BAD_REQUEST = 400,
+    TESS_WEB_FORBIDDEN = 403,
+    TESS_WEB_NOT_FOUND = 404,
+    TESS_WEB_NO_METHOD = 405,
+    TESS_WEB_FAILED = 500
+};
 
 /* An address to listen on: "127.0.0.1:9464", "[::1]:9464", "localhost:0". */
 typedef struct tess_web_address {

@@ -23,9 +23,10 @@ static tess_status serve(tess_mem *mem, tess_dash *dash, const char *token, int 
     port = tess_web_server_port(server);
     printf("http://127.0.0.1:%d/%s/\n", port, token);
     fflush(stdout);
-    fprintf(stderr,
-            "Open this address in a browser; ctrl-C ends it. From another machine, first: ssh -L %d:127.0.0.1:%d HOST\n",
-            port, port);
+    fprintf(
+        stderr,
+        "Open this address in a browser; ctrl-C ends it. From another machine, first: ssh -L %d:127.0.0.1:%d HOST\n",
+        port, port);
     sigwait(&ends, &signal);
     tess_web_server_stop(&server);
     return TESS_OK;

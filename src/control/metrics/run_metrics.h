@@ -1,7 +1,7 @@
 /* Shows a run's metrics to Prometheus, as the metrics section of its configuration says: at an address of this host, in
  * a file, or both. A process of its own does it, so it answers while ranks hang, and takes no time of a step. */
-#ifndef TESS_CONTROL_SUPERVISE_RUN_METRICS_H
-#define TESS_CONTROL_SUPERVISE_RUN_METRICS_H
+#ifndef TESS_CONTROL_METRICS_RUN_METRICS_H
+#define TESS_CONTROL_METRICS_RUN_METRICS_H
 
 #include "control/supervise/start_ranks.h"
 #include "config/config.h"
