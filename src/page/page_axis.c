@@ -101,9 +101,11 @@ static void put_large(double value, double step, char text[PAGE_TICK_TEXT])
 const char *page_tick_text(double value, double step, char text[PAGE_TICK_TEXT])
 {
     const double size = fabs(value);
-    if (size >= 1e4 && size < 1e15) {
+    if (value == 0) {
+        snprintf(text, PAGE_TICK_TEXT, "0");
+    } else if (size >= 1e4 && size < 1e15) {
         put_large(value, step, text);
-    } else if (size >= 1e15 || (value != 0 && size < 1e-3)) {
+    } else if (size >= 1e15 || size < 1e-3) {
         char digits[PAGE_TICK_TEXT];
         snprintf(digits, sizeof(digits), "%.1e", value);
         const char *mantissa_end = strchr(digits, 'e');
@@ -114,7 +116,7 @@ const char *page_tick_text(double value, double step, char text[PAGE_TICK_TEXT])
         const int digits = step < 1 ? (int)ceil(-log10(step) - 1e-9) : 0;
         snprintf(text, PAGE_TICK_TEXT, "%.*f", digits > 6 ? 6 : digits, value);
     } else {
-        snprintf(text, PAGE_TICK_TEXT, "%.3g", value);
+        snprintf(text, PAGE_TICK_TEXT, "%.4g", value);
     }
     return text;
 }

@@ -9,7 +9,7 @@ enum { PAGE_TICKS = 12, PAGE_TICK_TEXT = 24 };
 
 typedef struct page_axis {
     double from, to; /* values at both ends; from < to */
-    bool is_log;     /* then from > 0 */
+    bool is_log;     /* requires from > 0 */
 } page_axis;
 
 /* Returns an axis from `low` to `high` with some room at both ends. Equal or missing (NaN) values get a range. */

@@ -10,10 +10,10 @@
 
 enum { PAGE_PATH = 4096, PAGE_ALERTS = 50 };
 
-/* What is known of a run. A JSON value is NULL if the run has no such file. */
+/* All that is known about a run. A JSON value is NULL if the run has no such file. */
 typedef struct page_run {
     char folder[PAGE_PATH];
-    char name[PAGE_PATH]; /* what the page calls it */
+    char name[PAGE_PATH]; /* the run's name on the page */
     page_lines metrics, memory, alerts;
     page_curves curves; /* numbers of metrics.jsonl by key; of memory.jsonl, by "memory.POOL" */
     json_t *pools;      /* newest peaks of memory.jsonl by pool: peak, predicted, farthest, by_rank */

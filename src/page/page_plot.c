@@ -6,12 +6,23 @@
 #include "page/page_plot.h"
 
 /* The area of the curves inside a picture of WIDTH x HEIGHT. The page's script has the same numbers in data-box. */
-enum { WIDTH = 400, HEIGHT = 210, LEFT = 54, RIGHT = 378, TOP = 8, BOTTOM = 172, X_TICKS = 5, Y_TICKS = 5 };
+enum {
+    WIDTH = 400,
+    HEIGHT = 210,
+    LEFT = 54,
+    LEFT_MOST = 110,
+    RIGHT = 378,
+    TOP = 8,
+    BOTTOM = 172,
+    X_TICKS = 5,
+    Y_TICKS = 5
+};
 
 static const double log_from = 1e3;
 
 typedef struct axes {
     page_axis x, y;
+    int left; /* left end of the curves' area: labels of the y axis stand before it */
 } axes;
 
 void page_begin_figure(page_out *out, const char *class, const char *title)
@@ -20,6 +31,27 @@ void page_begin_figure(page_out *out, const char *class, const char *title)
     page_put(out, "<figure class=\"%s\"><figcaption>", class);
     page_put_text(out, title);
     page_put(out, "</figcaption>\n");
+}
+
+/* Writes the label of tick i of n. */
+static const char *label(const page_axis *axis, const double *ticks, int n, int i, char text[PAGE_TICK_TEXT])
+{
+    return page_tick_text(ticks[i], axis->is_log ? 0 : n > 1 ? ticks[1] - ticks[0] : 0, text);
+}
+
+/* Makes room for the widest label. */
+static int left_of(const page_axis *axis)
+{
+    double ticks[PAGE_TICKS];
+    char text[PAGE_TICK_TEXT];
+    size_t most = 0;
+    const int n = page_axis_ticks(axis, Y_TICKS, false, ticks);
+    for (int i = 0; i < n; i++) {
+        const size_t size = strlen(label(axis, ticks, n, i, text));
+        most = size > most ? size : most;
+    }
+    const int room = 12 + 8 * (int)most;
+    return room < LEFT ? LEFT : room < LEFT_MOST ? room : LEFT_MOST;
 }
 
 /* Finds the ranges of all lines. Returns false if no line has a finite value. */
@@ -41,12 +73,13 @@ static bool find_axes(const page_plot *plot, axes *a)
     }
     a->x = page_axis_between((double)first, (double)last);
     a->y = page_axis_around(low, high, plot->may_be_log && low > 0 && high / low > log_from);
+    a->left = left_of(&a->y);
     return any;
 }
 
 static double x_at(const axes *a, double step)
 {
-    return LEFT + page_axis_place(&a->x, step) * (RIGHT - LEFT);
+    return a->left + page_axis_place(&a->x, step) * (RIGHT - a->left);
 }
 
 static double y_at(const axes *a, double value)
@@ -62,8 +95,8 @@ static void put_grid(page_out *out, const axes *a)
     int n = page_axis_ticks(&a->y, Y_TICKS, false, ticks);
     for (int i = 0; i < n; i++) {
         const double y = y_at(a, ticks[i]);
-        page_put(out, "<path d=\"M%d %.1fH%d\"/><text class=\"y\" x=\"%d\" y=\"%.1f\">%s</text>", LEFT, y, RIGHT,
-                 LEFT - 5, y + 4,
+        page_put(out, "<path d=\"M%d %.1fH%d\"/><text class=\"y\" x=\"%d\" y=\"%.1f\">%s</text>", a->left, y, RIGHT,
+                 a->left - 5, y + 4,
                  page_tick_text(ticks[i],
                                 a->y.is_log ? 0
                                 : n > 1     ? ticks[1] - ticks[0]
@@ -75,20 +108,20 @@ static void put_grid(page_out *out, const axes *a)
         page_put(out, "<path d=\"M%.1f %dV%d\"/><text class=\"x\" x=\"%.1f\" y=\"%d\">%s</text>", x_at(a, ticks[i]),
                  BOTTOM, BOTTOM + 4, x_at(a, ticks[i]), BOTTOM + 17,
                  page_tick_text(ticks[i], n > 1 ? ticks[1] - ticks[0] : 1, text));
-    page_put(out, "</g><text class=\"x\" x=\"%d\" y=\"%d\">step</text>\n", (LEFT + RIGHT) / 2, BOTTOM + 33);
+    page_put(out, "</g><text class=\"x\" x=\"%d\" y=\"%d\">step</text>\n", (a->left + RIGHT) / 2, BOTTOM + 33);
 }
 
 /* ---- Curves ---- */
 /* A curve as a polyline between gaps. A lone value is a mark. */
-typedef struct pen {
+typedef struct plot_pen {
     page_out *out;
     const axes *axes;
     bool marks;
     int n; /* points of the open polyline */
     double x, y;
-} pen;
+} plot_pen;
 
-static void lift(pen *p)
+static void lift(plot_pen *p)
 {
     if (p->n > 1)
         page_put(p->out, "\"/>");
@@ -97,7 +130,7 @@ static void lift(pen *p)
     p->n = 0;
 }
 
-static void draw(pen *p, double step, double value)
+static void draw(plot_pen *p, double step, double value)
 {
     const double x = x_at(p->axes, step), y = y_at(p->axes, value);
     if (!isfinite(x) || !isfinite(y))
@@ -119,7 +152,7 @@ static void draw(pen *p, double step, double value)
     p->y = y;
 }
 
-static void draw_bucket(pen *p, const page_bucket *b)
+static void draw_bucket(plot_pen *p, const page_bucket *b)
 {
     if (b->n == 0)
         return lift(p);
@@ -143,14 +176,14 @@ static void put_gaps(page_out *out, const axes *a, const page_series *s)
 {
     for (size_t i = 0; i < s->n; i++) {
         const double x = s->buckets[i].n_bad > 0 ? x_at(a, (double)s->buckets[i].first) : NAN;
-        if (x >= LEFT && x <= RIGHT)
+        if (x >= a->left && x <= RIGHT)
             page_put(out, "<path class=\"bad\" d=\"M%.1f %dl-3 6h6z\"/>", x, BOTTOM - 6);
     }
 }
 
 static void put_line(page_out *out, const axes *a, const page_line *line)
 {
-    pen p = {out, a, line->marks && line->series->n <= 64, 0, 0, 0};
+    plot_pen p = {out, a, line->marks && line->series->n <= 64, 0, 0, 0};
     page_put(out, "<g class=\"c%d d%d\" data-label=\"", line->colour % PAGE_COLOURS, line->dash % 4);
     page_put_some(out, line->label, 80);
     page_put(out, "\">");
@@ -212,11 +245,11 @@ void page_put_plot(page_out *out, const page_plot *plot)
         page_put(out,
                  "<svg class=\"plot\" viewBox=\"0 0 %d %d\" role=\"img\" aria-labelledby=\"%s-%dt %s-%dd\" "
                  "data-box=\"%d %d %d %d\" data-x=\"%.17g %.17g\" data-y=\"%.17g %.17g\" data-log=\"%d\">",
-                 WIDTH, HEIGHT, out->section, out->n_pictures, out->section, out->n_pictures, LEFT, TOP, RIGHT, BOTTOM,
-                 a.x.from, a.x.to, a.y.from, a.y.to, a.y.is_log);
+                 WIDTH, HEIGHT, out->section, out->n_pictures, out->section, out->n_pictures, a.left, TOP, RIGHT,
+                 BOTTOM, a.x.from, a.x.to, a.y.from, a.y.to, a.y.is_log);
         put_description(out, plot, &a);
         page_put(out, "<clipPath id=\"%s-%dc\"><path d=\"M%d %dH%dV%dH%dz\"/></clipPath>\n", out->section,
-                 out->n_pictures, LEFT, TOP - 4, RIGHT + 4, BOTTOM, LEFT);
+                 out->n_pictures, a.left - 4, TOP - 4, RIGHT + 4, BOTTOM + 4, a.left - 4);
         put_grid(out, &a);
         page_put(out, "<g class=\"lines\" clip-path=\"url(#%s-%dc)\">\n", out->section, out->n_pictures);
         for (int i = 0; i < plot->n; i++)

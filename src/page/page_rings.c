@@ -1,13 +1,14 @@
 #include "page/page_rings.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/os/os.h"
 #include "base/text/text.h"
 #include "trace/trace_folder.h"
 
-enum { MOST_EVENTS = 1 << 16 };
+enum { MOST_EVENTS = 1 << 16, NEWEST_STEPS = 9 };
 
 /* ---- Collectives ---- */
 static const char *team_name(const tess_trace_ring *ring, uint64_t hash)
@@ -68,18 +69,38 @@ static int phase_of(page_rings *r, const char *phase)
     return r->n_phases++;
 }
 
-/* Returns the newest step that has ended; -1: there is none. */
-static int64_t whole_step(const tess_trace_event *events, size_t n)
+/* A step that has ended, and its time. */
+typedef struct whole_step {
+    int64_t step;
+    uint64_t ns;
+} whole_step;
+
+static int by_time(const void *a, const void *b)
 {
-    int64_t newest = -1, before = -1;
+    const whole_step *x = a, *y = b;
+    return (x->ns > y->ns) - (x->ns < y->ns);
+}
+
+/* Returns a typical one of the newest steps that have ended: the one whose time is their median. Others may include an
+ * evaluation or a save. -1: no step has ended. */
+static int64_t typical_step(const tess_trace_event *events, size_t n)
+{
+    whole_step newest[NEWEST_STEPS], open = {.step = -1};
+    size_t n_whole = 0;
     for (size_t i = 0; i < n; i++) {
         const tess_trace_event *e = &events[i];
-        if (e->op != TESS_TRACE_PHASE || e->step <= newest)
+        if (e->op != TESS_TRACE_PHASE || e->step <= open.step)
             continue;
-        before = newest;
-        newest = e->step;
+        open.ns = e->time_ns - open.ns;
+        if (open.step > 0)
+            newest[n_whole++ % NEWEST_STEPS] = open;
+        open = (whole_step){e->step, e->time_ns};
     }
-    return before > 0 ? before : newest;
+    n_whole = n_whole < NEWEST_STEPS ? n_whole : NEWEST_STEPS;
+    if (n_whole == 0)
+        return open.step > 0 ? open.step : -1;
+    qsort(newest, n_whole, sizeof(newest[0]), by_time);
+    return newest[(n_whole - 1) / 2].step;
 }
 
 /* Converts a time of the ring's host to the wall clock. */
@@ -122,7 +143,7 @@ static void begin_at_zero(page_rings *r)
 static void add_ring(page_rings *r, const tess_trace_ring *ring, const tess_trace_event *events, size_t n)
 {
     if (r->step < 0)
-        r->step = whole_step(events, n);
+        r->step = typical_step(events, n);
     for (size_t i = 0; i < n; i++)
         if (events[i].op != TESS_TRACE_PHASE)
             add_collective(r, ring, &events[i]);
@@ -132,7 +153,7 @@ static void add_ring(page_rings *r, const tess_trace_ring *ring, const tess_trac
     r->n_ranks++;
 }
 
-static tess_status read_ring(tess_mem *mem, const char *path, page_rings *r)
+static tess_status read_ring(tess_mem *mem, const char *path, int rank, page_rings *r)
 {
     uint64_t n_slots;
     const tess_trace_ring *ring;
@@ -140,6 +161,7 @@ static tess_status read_ring(tess_mem *mem, const char *path, page_rings *r)
     TESS_AUTO(tess_mem_drop) tess_trace_event *events = NULL;
     TESS_TRY(tess_os_map(path, &file));
     TESS_TRY(tess_trace_open_cut(file.data, file.size, &ring, &n_slots));
+    TESS_CHECK(ring->rank == (uint32_t)rank, TESS_E_FORMAT, "%s belongs to rank %u", path, ring->rank);
     const size_t most = ring->capacity < MOST_EVENTS ? (size_t)ring->capacity : MOST_EVENTS;
     TESS_TRY(TESS_NEW(mem, most, "events", &events));
     add_ring(r, ring, events, tess_trace_read(ring, n_slots, events, most));
@@ -155,7 +177,7 @@ tess_status page_rings_read(tess_mem *mem, const char *folder, page_rings *rings
     for (int rank = 0; rank < PAGE_RINGS; rank++) {
         tess_status status = tess_trace_ring_path(folder, rank, path, sizeof(path));
         if (status == TESS_OK)
-            status = read_ring(mem, path, rings);
+            status = read_ring(mem, path, rank, rings);
         if (status == TESS_E_NOMEM)
             return status;
         tess_error_clear();

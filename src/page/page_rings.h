@@ -1,5 +1,5 @@
-/* What the rings of a run's ranks hold: its newest collectives by axis and operation, and one step as phases of each
- * rank. */
+/* The content of the rings of a run's ranks: its newest collectives by axis and operation, and one step as phases of
+ * each rank. */
 #ifndef TESS_PAGE_PAGE_RINGS_H
 #define TESS_PAGE_PAGE_RINGS_H
 

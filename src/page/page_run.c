@@ -12,12 +12,12 @@ enum { MOST_FACTS = 4 << 20, MOST_JOB = 64 << 20, MOST_PIPELINE = 16 << 20 };
 static const double samples_every_s = 20;
 
 /* A run and where its lines go, while a file is read. */
-typedef struct reading {
+typedef struct run_reading {
     tess_mem *mem;
     page_run *run;
     double deadline_s;
     bool changed;
-} reading;
+} run_reading;
 
 /* ---- metrics.jsonl ---- */
 /* Adds each number below `object` with the keys in front of it: "time_s.total". */
@@ -50,7 +50,7 @@ static bool step_of(const json_t *line, int64_t *step)
 
 static tess_status add_metrics(void *self, const json_t *line)
 {
-    reading *r = self;
+    run_reading *r = self;
     int64_t step;
     if (!step_of(line, &step))
         return TESS_OK;
@@ -66,7 +66,7 @@ static tess_status add_metrics(void *self, const json_t *line)
 /* The curves of metrics.jsonl and memory.jsonl are one list, so both are read again. */
 static void restart_curves(void *self)
 {
-    reading *r = self;
+    run_reading *r = self;
     page_curves_free(&r->run->curves);
     r->run->curves.mem = r->mem;
     r->run->metrics = r->run->memory = (page_lines){0};
@@ -78,7 +78,7 @@ static void restart_curves(void *self)
 /* ---- memory.jsonl ---- */
 static tess_status add_memory(void *self, const json_t *line)
 {
-    reading *r = self;
+    run_reading *r = self;
     int64_t step;
     json_t *in_use = json_object_get(line, "in_use");
     if (!step_of(line, &step))
@@ -95,7 +95,7 @@ static tess_status add_memory(void *self, const json_t *line)
 /* ---- alerts.jsonl ---- */
 static tess_status add_alert(void *self, const json_t *line)
 {
-    reading *r = self;
+    run_reading *r = self;
     if (r->run->alert_list == NULL)
         r->run->alert_list = json_array();
     json_array_append(r->run->alert_list, (json_t *)line);
@@ -107,13 +107,13 @@ static tess_status add_alert(void *self, const json_t *line)
 
 static void restart_alerts(void *self)
 {
-    reading *r = self;
+    run_reading *r = self;
     json_decref(r->run->alert_list);
     r->run->alert_list = NULL;
     r->changed = true;
 }
 
-static tess_status read_lines(reading *r, const char *name, page_lines *lines,
+static tess_status read_lines(run_reading *r, const char *name, page_lines *lines,
                               tess_status (*line)(void *, const json_t *), void (*restart)(void *))
 {
     char path[PAGE_PATH + 64];
@@ -123,7 +123,7 @@ static tess_status read_lines(reading *r, const char *name, page_lines *lines,
 
 /* ---- Files that are read whole ---- */
 /* Reads a JSON file if it has changed. What cannot be read is left out, but for want of memory. */
-static tess_status read_whole(reading *r, const char *name, size_t most, double *read_s, json_t **value)
+static tess_status read_whole(run_reading *r, const char *name, size_t most, double *read_s, json_t **value)
 {
     char path[PAGE_PATH + 128];
     snprintf(path, sizeof(path), "%s/%s", r->run->folder, name);
@@ -151,7 +151,7 @@ static tess_status see_pipeline(void *self, const char *name)
     return TESS_OK;
 }
 
-static tess_status read_pipeline(reading *r)
+static tess_status read_pipeline(run_reading *r)
 {
     char folder[PAGE_PATH + 16], newest[48] = "";
     page_run *run = r->run;
@@ -170,14 +170,14 @@ static tess_status read_pipeline(reading *r)
     return read_whole(r, name, MOST_PIPELINE, &run->read_s[3], &run->pipeline);
 }
 
-static tess_status read_rings(reading *r)
+static tess_status read_rings(run_reading *r)
 {
     char folder[PAGE_PATH + 16];
     snprintf(folder, sizeof(folder), "%s/trace", r->run->folder);
     return page_rings_read(r->mem, folder, &r->run->rings);
 }
 
-static void list_samples(reading *r, const tess_page_options *options)
+static void list_samples(run_reading *r, const tess_page_options *options)
 {
     page_run *run = r->run;
     const double now_s = tess_os_now_s();
@@ -191,7 +191,7 @@ static void list_samples(reading *r, const tess_page_options *options)
 tess_status page_run_read(tess_mem *mem, const tess_page_options *options, double deadline_s, page_run *run,
                           bool *changed)
 {
-    reading r = {mem, run, deadline_s, false};
+    run_reading r = {mem, run, deadline_s, false};
     run->curves.mem = mem;
     TESS_TRY(read_lines(&r, "metrics.jsonl", &run->metrics, add_metrics, restart_curves));
     TESS_TRY(read_lines(&r, "memory.jsonl", &run->memory, add_memory, NULL));

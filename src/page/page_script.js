@@ -80,13 +80,14 @@ function tesseraPlot(svg) {
     }
     grid.replaceChildren();
     const ys = tesseraTicks(view.y[0], view.y[1], 5, view.log, false), xs = tesseraTicks(view.x[0], view.x[1], 5, false, true);
+    const digits = ticks => ticks.length < 2 ? 4 : Math.min(8, Math.max(4, Math.ceil(Math.log10(Math.max(...ticks.map(Math.abs)) / (ticks[1] - ticks[0]))) + 1));
     for (const t of ys) {
       add("path", { d: `M${left} ${y(t)}H${right}` }, grid);
-      add("text", { class: "y", x: left - 5, y: y(t) + 4 }, grid).textContent = tesseraNumber(t, 4);
+      add("text", { class: "y", x: left - 5, y: y(t) + 4 }, grid).textContent = tesseraNumber(t, view.log ? 4 : digits(ys));
     }
     for (const t of xs) {
       add("path", { d: `M${x(t)} ${bottom}v4` }, grid);
-      add("text", { class: "x", x: x(t), y: bottom + 17 }, grid).textContent = tesseraNumber(t, 5);
+      add("text", { class: "x", x: x(t), y: bottom + 17 }, grid).textContent = tesseraNumber(t, digits(xs));
     }
     reset.hidden = view === home;
     scale.textContent = view.log ? "linear" : "log";

@@ -95,9 +95,11 @@ static tess_status add(tess_mem *mem, page_series *s, int64_t step, double value
 /* ---- Curves ---- */
 static page_series *find(const page_curves *curves, const char *key)
 {
-    for (size_t i = 0; i < curves->n; i++)
-        if (strcmp(curves->series[i].key, key) == 0)
-            return &curves->series[i];
+    for (size_t i = 0; i < curves->n; i++) {
+        page_series *s = &curves->series[(curves->next + i) % curves->n];
+        if (strcmp(s->key, key) == 0)
+            return s;
+    }
     return NULL;
 }
 
@@ -115,6 +117,7 @@ tess_status page_curves_add(page_curves *curves, const char *key, int64_t step, 
         *s = (page_series){.per_bucket = 1, .last = NAN};
         snprintf(s->key, sizeof(s->key), "%s", key);
     }
+    curves->next = (size_t)(s - curves->series) + 1;
     return add(curves->mem, s, step, value);
 }
 

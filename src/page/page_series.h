@@ -10,7 +10,7 @@ enum { PAGE_BUCKETS = 512, PAGE_SERIES = 256, PAGE_KEY = 120 };
 
 typedef struct page_bucket {
     int64_t first, low_at, high_at; /* steps of the first, lowest and highest value */
-    double low, high, sum;          /* of the finite values */
+    double low, high, sum;          /* lowest, highest and sum of the finite values */
     int32_t n, n_bad;               /* finite values, and others (NaN, infinities) */
 } page_bucket;
 
@@ -30,6 +30,7 @@ typedef struct page_curves {
     tess_mem *mem;
     page_series *series; /* (n) in the order in which their keys came */
     size_t n, room;
+    size_t next;        /* index at which a search begins: lines have their keys in the same order */
     int64_t n_left_out; /* values of keys beyond the first PAGE_SERIES */
 } page_curves;
 

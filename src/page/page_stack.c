@@ -199,6 +199,14 @@ static void put_bar(page_out *out, const page_timeline *t, const page_axis *axis
     page_put(out, "</text>\n");
 }
 
+static bool has_kind(const page_timeline *t, int kind)
+{
+    for (int i = 0; i < t->n_bars; i++)
+        if (t->bars[i].kind == kind)
+            return true;
+    return false;
+}
+
 void page_put_timeline_picture(page_out *out, const page_timeline *t)
 {
     char name[32];
@@ -224,6 +232,8 @@ void page_put_timeline_picture(page_out *out, const page_timeline *t)
         put_bar(out, t, &axis, &t->bars[i]);
     page_put(out, "</svg></div>\n<ul class=\"legend\">");
     for (int kind = 0; kind < t->n_kinds; kind++) {
+        if (!has_kind(t, kind))
+            continue;
         page_put(out,
                  "<li><svg class=\"key\" viewBox=\"0 0 12 10\" aria-hidden=\"true\"><rect class=\"f%d\" width=\"12\" "
                  "height=\"10\"/></svg> ",

@@ -17,10 +17,10 @@ static const struct {
     bool (*is_there)(const tess_run_page *page);
     void (*put)(const tess_run_page *page, page_out *out);
 } sections[] = {{"figures", "Figures", page_has_figures, page_put_figures},
-                {"differences", "Differences of configuration", page_has_differences, page_put_differences},
                 {"curves", "Curves", page_has_curves, page_put_curves},
                 {"learning", "Reinforcement learning", page_has_learning, page_put_learning},
                 {"samples", "Samples", page_has_samples, page_put_samples},
+                {"differences", "Differences of configuration", page_has_differences, page_put_differences},
                 {"events", "Events", page_has_events, page_put_events},
                 {"times", "Time by phase", page_has_times, page_put_times},
                 {"timeline", "Time line of a step", page_has_timeline, page_put_timeline},
@@ -56,13 +56,6 @@ static bool is_run(const char *folder)
     return false;
 }
 
-/* Returns the last part of a path that has no '/' at its end. */
-static const char *last_part(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
-}
-
 static tess_status begin_run(const char *folder, page_run *run)
 {
     size_t n = strlen(folder);
@@ -77,16 +70,27 @@ static tess_status begin_run(const char *folder, page_run *run)
     return TESS_OK;
 }
 
-/* Names runs by the last part of their folders, or by the whole path if two have the same last part. */
-static void name_runs(tess_run_page *page)
+/* Returns the last n parts of a path that has no '/' at its end; the whole path if it has no more. */
+static const char *last_parts(const char *path, int n)
 {
-    for (int r = 0; r < page->n; r++) {
-        const char *last = last_part(page->runs[r].folder);
-        bool unique = strcmp(last, ".") != 0 && strcmp(last, "..") != 0;
+    const char *at = path + strlen(path);
+    while (at > path && (n -= at[-1] == '/') > 0)
+        at--;
+    return at;
+}
+
+/* Names a run by as many parts at the end of its folder as make it differ from all others. */
+static void name_run(tess_run_page *page, int r)
+{
+    const char *name = "";
+    bool is_own = false;
+    for (int n = 1; !is_own && strcmp(name, page->runs[r].folder) != 0; n++) {
+        name = last_parts(page->runs[r].folder, n);
+        is_own = strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
         for (int other = 0; other < page->n; other++)
-            unique = unique && (other == r || strcmp(last_part(page->runs[other].folder), last) != 0);
-        snprintf(page->runs[r].name, PAGE_PATH, "%s", unique ? last : page->runs[r].folder);
+            is_own = is_own && (other == r || strcmp(last_parts(page->runs[other].folder, n), name) != 0);
     }
+    snprintf(page->runs[r].name, PAGE_PATH, "%s", name);
 }
 
 tess_status tess_run_page_refresh(tess_run_page *page, bool *changed)
@@ -113,7 +117,8 @@ tess_status tess_run_page_open(tess_mem *mem, const char *const *folders, int n,
         page->n++;
         TESS_TRY(begin_run(folders[r], &page->runs[r]));
     }
-    name_runs(page);
+    for (int r = 0; r < n; r++)
+        name_run(page, r);
     TESS_TRY(tess_run_page_refresh(page, &changed));
     *out = TESS_GIVE(page);
     return TESS_OK;

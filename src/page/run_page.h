@@ -45,10 +45,11 @@ tess_status tess_run_page_put(const tess_run_page *page, tess_buffer *out);
 /* Writes the whole page to a file, as tess_os_write_atomic does. */
 tess_status tess_run_page_write(const tess_run_page *page, const char *path);
 
-/* For a page that another module composes: appends the style and the script of sections, each with its element. The
- * policy allows exactly them; its text goes into a Content-Security-Policy. `connect` is the value of connect-src, such
- * as "'self'". The script defines tesseraSections(element), which makes the plots below an element zoom; call it after
- * sections have been replaced. `more` is a script of the caller that follows in the same element; "": none. */
+/* Parts for a page that another module composes. They append the style and the script of sections, each with its
+ * element. The policy allows exactly them; its text goes into a Content-Security-Policy. `connect` is the value of
+ * connect-src, such as "'self'". The script defines tesseraSections(element), which makes the plots below an element
+ * zoom; call it after sections have been replaced. `more` is a script of the caller that follows in the same element;
+ * "": none. */
 tess_status tess_page_put_style(tess_buffer *out);
 tess_status tess_page_put_script(const char *more, tess_buffer *out);
 tess_status tess_page_put_policy(const char *more, const char *connect, tess_buffer *out);

@@ -82,7 +82,7 @@ void page_put_config(const tess_run_page *page, page_out *out)
         }
 }
 
-/* ---- What differs ---- */
+/* ---- Differences ---- */
 /* Finds the first run with a configuration. */
 static const page_run *first_with_config(const tess_run_page *page)
 {
@@ -177,7 +177,7 @@ bool page_has_machine(const tess_run_page *page)
 
 static void put_machine(const page_run *run, page_out *out)
 {
-    static const char *const names[] = {"folder", "command", "tessera", "begun", "host", "ranks"};
+    static const char *const names[] = {"folder", "command", "tessera", "hosts", "ranks"};
     size_t i;
     char text[VALUE];
     json_t *fact;

@@ -51,7 +51,7 @@ static void put_notices(const page_run *run, page_out *out)
              "scope=\"col\">time</th><th scope=\"col\">kind</th><th scope=\"col\">rank</th><th scope=\"col\">step</th>"
              "<th scope=\"col\">what</th></tr></thead><tbody>\n");
     json_array_foreach (json_object_get(run->job, "notices"), i, notice) {
-        page_put(out, "<tr><td>%s</td>",
+        page_put(out, "<tr><td class=\"t\">%s</td>",
                  page_time(json_integer_value(json_object_get(notice, "wall_ns")), time, sizeof(time)));
         put_text_cell(out, page_string(notice, "kind"));
         put_number_cell(out, json_object_get(notice, "rank"));
@@ -73,8 +73,10 @@ static void put_alerts(const page_run *run, page_out *out)
              "scope=\"col\">host</th><th scope=\"col\">event</th><th scope=\"col\">state</th><th scope=\"col\">what"
              "</th></tr></thead><tbody>\n");
     json_array_foreach (run->alert_list, i, alert) {
-        page_put(out, "<tr>");
-        for (int k = 0; k < 5; k++)
+        page_put(out, "<tr><td class=\"t\">");
+        page_put_some(out, page_string(alert, "time"), 40);
+        page_put(out, "</td>");
+        for (int k = 1; k < 5; k++)
             put_text_cell(out, page_string(alert, (const char *[]){"time", "host", "event", "state", "text"}[k]));
         page_put(out, "</tr>\n");
     }

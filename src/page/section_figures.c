@@ -72,9 +72,10 @@ static const char *best_of(const page_run *run, const char *key, char *text, siz
     return text;
 }
 
+/* The loss of reinforcement learning is no measure of success. */
 static const char *lowest_of(const page_run *run, char *text, size_t size)
 {
-    return best_of(run, "loss", text, size);
+    return page_curves_find(&run->curves, "rollout/raw_reward") != NULL ? "" : best_of(run, "loss", text, size);
 }
 
 static const char *validation_of(const page_run *run, char *text, size_t size)

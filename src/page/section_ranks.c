@@ -5,6 +5,7 @@
 
 #include "page/page_impl.h"
 #include "page/page_plot.h"
+#include "tessera/clock.h"
 
 /* ---- Collectives ---- */
 bool page_has_collectives(const tess_run_page *page)
@@ -40,7 +41,7 @@ static void put_collective(page_out *out, const page_rings *rings, const page_co
     const double most_bytes = most_of(rings, true), most_s = most_of(rings, false);
     page_put(out, "<tr><th scope=\"row\">");
     page_put_some(out, c->team, 32);
-    page_put(out, "</th><td>%s</td><td class=\"n\">%lld</td>", tess_trace_op_name(c->op), (long long)c->n);
+    page_put(out, "</th><td class=\"t\">%s</td><td class=\"n\">%lld</td>", tess_trace_op_name(c->op), (long long)c->n);
     put_bar(out, most_bytes > 0 ? c->bytes / most_bytes : 0, 0, tess_format_bytes(c->bytes, bytes, sizeof(bytes)));
     snprintf(both, sizeof(both), "%s / %s", page_measure(c->moved_s, "s", moved, sizeof(moved)),
              page_measure(c->waited_s, "s", waited, sizeof(waited)));
@@ -155,6 +156,8 @@ static tess_status put_phases(const tess_run_page *page, const page_rings *rings
     TESS_AUTO(tess_mem_drop) page_bar *bars = NULL;
     page_timeline t = {.title = title, .row_name = rank_name};
     TESS_TRY(TESS_NEW(page->mem, rings->n_spans, "bars of a time line", &bars));
+    for (int phase = 0; phase < TESS_PHASE_COUNT; phase++) /* each has the same colour as in the times of steps */
+        kind_of(&t, tess_phase_name((tess_phase)phase));
     for (int i = 0; i < rings->n_spans; i++) {
         const page_span *span = &rings->spans[i];
         const int kind = kind_of(&t, rings->phases[span->phase]);

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/core/redact.h"
 #include "base/os/machine.h"
@@ -85,8 +86,13 @@ static tess_status write_record(const tess_trainer *t)
 {
     json_t *hosts = json_array(), *config = tess_config_to_json(&t->config);
     hide_secrets(config);
-    for (int host = 0; host < tess_runtime_hosts(t->runtime) && host < TESS_RECORD_RANKS; host++)
-        json_array_append_new(hosts, tess_json_text(tess_runtime_host_name(t->runtime, host)));
+    for (int host = 0; host < tess_runtime_hosts(t->runtime) && host < TESS_RECORD_RANKS; host++) {
+        char own[256] = "";
+        const char *name = tess_runtime_host_name(t->runtime, host);
+        if (name[0] == '\0')
+            gethostname(own, sizeof(own) - 1); /* a job on one host has no names of hosts */
+        json_array_append_new(hosts, tess_json_text(name[0] != '\0' ? name : own));
+    }
     json_t *record = json_pack("{s:i, s:s, s:I, s:I, s:i, s:o, s:o, s:o, s:o}", "version", 1, "tessera", TESS_VERSION,
                                "begun_ns", (json_int_t)tess_os_wall_ns(), "step", (json_int_t)t->engine->step, "ranks",
                                tess_runtime_world(t->runtime), "hosts", hosts, "machine", machine_of(t), "defaults",
