@@ -14,7 +14,7 @@ expect "an address that others reach is refused" 2 "metrics.prometheus_public=tr
 expect "a name is no address" 2 "such as 127.0.0.1:9464" "$tessera" train run.yaml metrics.prometheus_listen=node17:9464
 
 "$tessera" train run.yaml -n 2 $long job.dump_folder='a"b' metrics.prometheus_listen=127.0.0.1:0 \
-    metrics.prometheus_file=run.prom metrics.prometheus_interval_s=0.1 health.disk_bytes=1e18 >log 2>&1 </dev/null &
+    metrics.prometheus_file=run.prom metrics.prometheus_interval_s=0.1 health.disk_bytes=1e18 recovery.enable=true >log 2>&1 </dev/null &
 launcher=$!
 if ! await $launcher has_text log 'http://127.0.0.1:[0-9]*/metrics'; then
     if grep -q "need libmicrohttpd" log; then
@@ -49,6 +49,14 @@ expect "bytes are counted by axis" 0 "counted" awk '/^tessera_collective_bytes_t
 await $launcher test -s run.prom
 expect "the file is in Prometheus' format" 0 "samples of" python3 "$check" run.prom tessera_up tessera_page_interval_seconds
 
+# What the dashboard and the alerts ask for is there; not every host has a control group with a limit.
+for name in $(grep -ohE 'tessera_[a-z_]+' "$project"/deploy/grafana/*.json "$project"/deploy/prometheus/tessera-alerts.yaml | sort -u); do
+    case $name in
+    tessera_cgroup_memory_used_ratio) ;;
+    *) grep -qE "^# TYPE $name " page run.prom || fail "deploy/ names $name, which no page has" ;;
+    esac
+done
+
 # ---- Requests
 for request in "200 /metrics" "200 /" "404 /metrics/" "404 /../../etc/passwd" "404 /%2e%2e/run.yaml"; do
     [ "$(code --path-as-is "$url${request#* }")" = "${request%% *}" ] && pass "GET ${request#* }" || fail "GET $request: $(head -n 3 answer)"
@@ -70,6 +78,13 @@ expect "and the rank as stopped" 0 'rank="1"} 1' grep '^tessera_rank_stopped{' p
 expect "the page is still in Prometheus' format" 0 "samples of" python3 "$check" page $needed
 kill -CONT "$stopped"
 await $launcher has_sample '^tessera_stalled[{].* 0$' && pass "it goes on" || fail "it goes on: $(grep stalled page)"
+
+# ---- A rank is lost: the job restarts, and counters go on.
+tokens=$(awk '/^tessera_tokens_total[{]/ { print $NF }' page)
+kill -KILL "$(rank $launcher 1)"
+await $launcher has_sample '^tessera_restarts_total[{].* 1$' && pass "a restart is counted" || fail "a restart: $(grep restarts page)"
+await $launcher has_sample '^tessera_tokens_total' && pass "ranks are back" || fail "ranks are back: $(grep up page)"
+[ "$(awk '/^tessera_tokens_total[{]/ { print $NF }' page)" -ge "$tokens" ] && pass "tokens never fall" || fail "tokens: $tokens, $(grep tokens page)"
 
 # ---- The port is taken: another run goes on without it.
 expect "a taken port is told, and the run ends well" 0 "the run goes on without it; name another port" \
