@@ -23,22 +23,25 @@ static void only_names_of_loopback_are_hosts(void)
                                       " localhost",
                                       "localhost:80:80"};
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
-        EXPECT(tess_web_host_is_loopback(good[i]));
+        EXPECT(tess_web_host_is_loopback(good[i], "127.0.0.1"));
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        EXPECT(!tess_web_host_is_loopback(bad[i]));
-    EXPECT(!tess_web_host_is_loopback(NULL));
+        EXPECT(!tess_web_host_is_loopback(bad[i], "127.0.0.1"));
+    EXPECT(!tess_web_host_is_loopback(NULL, "127.0.0.1"));
+    EXPECT(tess_web_host_is_loopback("127.9.0.1:80", "127.9.0.1"));
+    EXPECT(!tess_web_host_is_loopback("127.9.0.1:80", "127.9.0.2"));
+    EXPECT(!tess_web_host_is_loopback("[127.9.0.1]:80", "127.9.0.1"));
 }
 
 static void only_reading_requests_are_answered(void)
 {
-    EXPECT_INT(tess_web_judge("GET", "localhost:80", false, false), 0);
-    EXPECT_INT(tess_web_judge("HEAD", "localhost:80", false, false), 0);
-    EXPECT_INT(tess_web_judge("POST", "localhost:80", false, false), TESS_WEB_NO_METHOD);
-    EXPECT_INT(tess_web_judge("get", "localhost:80", false, false), TESS_WEB_NO_METHOD);
-    EXPECT_INT(tess_web_judge("GET", "evil.example", false, false), TESS_WEB_FORBIDDEN);
-    EXPECT_INT(tess_web_judge("GET", NULL, false, false), TESS_WEB_FORBIDDEN);
-    EXPECT_INT(tess_web_judge("GET", "node17:9464", true, false), 0);
-    EXPECT_INT(tess_web_judge("GET", "localhost", false, true), TESS_WEB_BAD_REQUEST);
+    EXPECT_INT(tess_web_judge("GET", "localhost:80", "127.0.0.1", false), 0);
+    EXPECT_INT(tess_web_judge("HEAD", "localhost:80", "127.0.0.1", false), 0);
+    EXPECT_INT(tess_web_judge("POST", "localhost:80", "127.0.0.1", false), TESS_WEB_NO_METHOD);
+    EXPECT_INT(tess_web_judge("get", "localhost:80", "127.0.0.1", false), TESS_WEB_NO_METHOD);
+    EXPECT_INT(tess_web_judge("GET", "evil.example", "127.0.0.1", false), TESS_WEB_FORBIDDEN);
+    EXPECT_INT(tess_web_judge("GET", NULL, "127.0.0.1", false), TESS_WEB_FORBIDDEN);
+    EXPECT_INT(tess_web_judge("GET", "node17:9464", NULL, false), 0);
+    EXPECT_INT(tess_web_judge("GET", "localhost", "127.0.0.1", true), TESS_WEB_BAD_REQUEST);
 }
 
 static void a_path_has_the_whole_token(void)

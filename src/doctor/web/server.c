@@ -98,8 +98,8 @@ static enum MHD_Result on_request(void *self, struct MHD_Connection *connection,
 {
     const tess_web_server *s = self;
     static const char seen;
-    const int refused =
-        tess_web_judge(method, header_of(s, connection, "Host"), s->options.any_host, has_body(s, connection));
+    const int refused = tess_web_judge(method, header_of(s, connection, "Host"),
+                                       s->options.any_host ? NULL : s->options.address.host, has_body(s, connection));
     const bool is_first = *state == NULL;
     *state = (void *)(uintptr_t)&seen;
     if (is_first && refused == 0)

@@ -55,13 +55,15 @@ bool tess_web_address_read(const char *text, tess_web_address *address)
     return is_ipv4 || address->is_ipv6;
 }
 
-bool tess_web_host_is_loopback(const char *host)
+bool tess_web_host_is_loopback(const char *host, const char *own)
 {
     char name[64];
     if (host == NULL || split(host, name, sizeof(name)) == -2)
         return false;
-    return host[0] == '[' ? strcmp(name, "::1") == 0
-                          : strcasecmp(name, "localhost") == 0 || strcmp(name, "127.0.0.1") == 0;
+    const bool is_ipv6 = host[0] == '[';
+    if (strcmp(name, own) == 0)
+        return is_ipv6 == (strchr(own, ':') != NULL);
+    return is_ipv6 ? strcmp(name, "::1") == 0 : strcasecmp(name, "localhost") == 0 || strcmp(name, "127.0.0.1") == 0;
 }
 
 const char *tess_web_path_after(const char *path, const char *token)
@@ -76,11 +78,11 @@ const char *tess_web_path_after(const char *path, const char *token)
     return *rest == '/' || *rest == '\0' ? rest : NULL;
 }
 
-int tess_web_judge(const char *method, const char *host, bool any_host, bool has_body)
+int tess_web_judge(const char *method, const char *host, const char *own, bool has_body)
 {
     if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
         return TESS_WEB_NO_METHOD;
-    if (!any_host && !tess_web_host_is_loopback(host))
+    if (own != NULL && !tess_web_host_is_loopback(host, own))
         return TESS_WEB_FORBIDDEN;
     return has_body ? TESS_WEB_BAD_REQUEST : 0;
 }

@@ -25,16 +25,17 @@ typedef struct tess_web_address {
 /* Returns false if the text has another form. */
 bool tess_web_address_read(const char *text, tess_web_address *address);
 
-/* Whether a Host header names this machine's loopback: localhost, 127.0.0.1 or [::1], with any port or none. A page of
- * another site that has its name resolved to 127.0.0.1 sends its own name here, and is refused. host NULL: the request
- * had none. */
-bool tess_web_host_is_loopback(const char *host);
+/* Whether a Host header names this machine's loopback, with any port or none: localhost, 127.0.0.1, [::1], or `own`,
+ * the numeric address of the server. A page of another site that has its name resolved to 127.0.0.1 sends its own name
+ * here, and is refused. host NULL: the request had none. */
+bool tess_web_host_is_loopback(const char *host, const char *own);
 
 /* Returns what follows the token in a path "/TOKEN/rest", or NULL if the path has another token. The time does not
  * depend on where the two differ. */
 const char *tess_web_path_after(const char *path, const char *token);
 
-/* Returns 0 for a request that may be answered, or the code with which it is refused. */
-int tess_web_judge(const char *method, const char *host, bool any_host, bool has_body);
+/* Returns 0 for a request that may be answered, or the code with which it is refused. own: as above; NULL: any host is
+ * fine. */
+int tess_web_judge(const char *method, const char *host, const char *own, bool has_body);
 
 #endif
