@@ -49,7 +49,7 @@ expect "bytes are counted by axis" 0 "counted" awk '/^tessera_collective_bytes_t
 await $launcher test -s run.prom
 expect "the file is in Prometheus' format" 0 "samples of" python3 "$check" run.prom tessera_up tessera_page_interval_seconds
 
-# What the dashboard and the alerts ask for is there; not every host has a control group with a limit.
+# Pages have all metrics of the dashboard and the alerts. Not every host has a control group with a limit.
 for name in $(grep -ohE 'tessera_[a-z_]+' "$project"/deploy/grafana/*.json "$project"/deploy/prometheus/tessera-alerts.yaml | sort -u); do
     case $name in
     tessera_cgroup_memory_used_ratio) ;;
