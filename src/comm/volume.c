@@ -22,9 +22,7 @@ static int64_t uneven_received(const tess_work *work)
     return n * (int64_t)tess_dtype_size(work->dtype);
 }
 
-/* Returns the bytes that an operation brings to this rank from the others, each addend or block once. A message counts
- * at its receiver. An all_reduce counts as the reduce_scatter and the all_gather that it consists of. */
-static int64_t received_by(const tess_work *work)
+int64_t tess_volume_received(const tess_work *work)
 {
     const int64_t block = (int64_t)(work->n * tess_dtype_size(work->dtype)), others = work->team->size - 1;
     const bool is_root = work->root == work->team->rank;
@@ -71,5 +69,5 @@ void tess_volume_add(tess_volume *v, const tess_work *work)
         return;
     tess_volume_row *row = row_of(v, work->team->name, (tess_trace_op)work->fp.kind);
     row->n++;
-    row->bytes += received_by(work);
+    row->bytes += tess_volume_received(work);
 }

@@ -18,6 +18,10 @@ typedef struct tess_volume {
     int n_rows;
 } tess_volume;
 
+/* Returns the bytes that an operation brings to this rank from the others, each addend or block once. A message counts
+ * at its receiver. An all_reduce counts as the reduce_scatter and the all_gather that it consists of. */
+int64_t tess_volume_received(const tess_work *work);
+
 /* Adds the operation to its row. Setup of teams and memory is not counted. */
 void tess_volume_add(tess_volume *volume, const tess_work *work);
 

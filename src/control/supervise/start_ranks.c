@@ -46,6 +46,17 @@ tess_status tess_ranks_count(int n, tess_ranks *ranks)
     return TESS_OK;
 }
 
+bool tess_ranks_is_first_here(const tess_ranks *ranks)
+{
+    tess_environment environment;
+    if (!ranks->is_warden && !ranks->joins)
+        return true;
+    if (tess_environment_read(&environment) == TESS_OK)
+        return environment.starter == TESS_STARTER_NONE || environment.local_rank <= 0;
+    tess_error_clear();
+    return false;
+}
+
 tess_status tess_ranks_start_saves(tess_async_service **saves)
 {
     tess_environment environment;

@@ -21,6 +21,7 @@
 #include "control/supervise/persist_handover.h"
 #include "control/supervise/run_copies.h"
 #include "control/supervise/run_health.h"
+#include "control/metrics/run_metrics.h"
 #include "control/supervise/stderr_lines.h"
 #include "control/supervise/stop_signals.h"
 #include "control/supervise/supervise.h"
@@ -68,6 +69,7 @@ typedef struct train_helpers {
     bool keeps_steps;          /* memory holds the newest step if the ranks are killed */
     tess_async_service *saves; /* writer of checkpoints; NULL: none */
     tess_run_health health;
+    tess_run_metrics metrics;
     tess_ranks ranks;
     tess_run_copies copies;
     tess_config_text *text; /* the configuration as it was read, until `reload` has it */
@@ -81,6 +83,8 @@ static void begin_again(train_helpers *helpers)
 {
     tess_run_health_stop(&helpers->health);
     tess_run_health_start(helpers->config, &helpers->ranks, &helpers->reporter, &helpers->health);
+    tess_run_metrics_stop(&helpers->metrics);
+    tess_run_metrics_start(helpers->config, &helpers->ranks, &helpers->reporter, &helpers->metrics);
     tess_run_copies_kill(&helpers->copies);
     tess_run_copies_start(helpers->config, &helpers->reporter, &helpers->copies);
 }
@@ -114,6 +118,7 @@ static void look_after_helpers(void *self)
     train_helpers *helpers = self;
     tess_async_service_look(helpers->saves);
     tess_run_health_look(&helpers->health);
+    tess_run_metrics_look(&helpers->metrics);
     if (tess_reload_look(&helpers->reload))
         begin_again(helpers);
 }
@@ -200,12 +205,14 @@ static int run_locked(const tess_train_job *job, tess_config *config, tess_confi
                          "job.reload: the given values count at once: the job has not noted a change after step %lld",
                          (long long)config->job.reload_step);
     tess_run_health_start(config, &ranks, &options->reporter, &helpers->health);
+    tess_run_metrics_start(config, &ranks, &options->reporter, &helpers->metrics);
     if (!ranks.joins && !ranks.is_warden)
         begin_reload(job, config, helpers);
     int code = ranks.joins       ? tess_train_rank(job->kind, config, &job->view)
                : ranks.is_warden ? tess_ranks_start_self(&ranks, job->command, options)
                                  : supervise(config, checked, &ranks, job->command, options);
     tess_run_health_stop(&helpers->health);
+    tess_run_metrics_stop(&helpers->metrics);
     tess_reload_end(&helpers->reload);
     return code;
 }
@@ -223,6 +230,7 @@ static tess_status check(const tess_train_job *job, tess_config *config, tess_co
     if (job->kind->check != NULL)
         TESS_TRY(job->kind->check(checked));
     TESS_TRY(tess_run_copies_check(checked));
+    TESS_TRY(tess_run_metrics_check(checked));
     config->recovery.hot &= checked->recovery.hot; /* a task may have state that a replacement would lack */
     return TESS_OK;
 }

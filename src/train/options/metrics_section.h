@@ -16,7 +16,15 @@
     OPTION(PATH, metrics, tensorboard_folder, NOTHING, "tb",                                                           \
            "folder of the TensorBoard files, inside job.dump_folder")                                                  \
     OPTION(FLOAT, metrics, price_per_rank_hour, NOTHING, "0", 0, 1e9,                                                  \
-           "price of one rank for one hour, for `tessera report --cost`")
+           "price of one rank for one hour, for `tessera report --cost`")                                              \
+    OPTION(ADDRESS, metrics, prometheus_listen, NOTHING, "",                                                           \
+           "address and port at which each host shows its metrics to Prometheus, such as 127.0.0.1:9464; empty: none") \
+    OPTION(BOOL, metrics, prometheus_public, NOTHING, "false",                                                         \
+           "let prometheus_listen be an address that other machines reach: everybody there can read the metrics")      \
+    OPTION(PATH, metrics, prometheus_file, NOTHING, "",                                                                \
+           "file with the metrics of this host, for the node exporter's text file collector (NAME.prom); empty: none") \
+    OPTION(FLOAT, metrics, prometheus_interval_s, NOTHING, "15", 0.1, 3600,                                            \
+           "seconds between two writes of prometheus_file")
 /* clang-format on */
 
 typedef struct tess_metrics_section {
