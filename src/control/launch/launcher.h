@@ -10,8 +10,10 @@
 #include <sys/types.h>
 
 #include "base/core/reporter.h"
+#include "control/launch/output/output_plan.h"
 #include "job/failure.h"
 #include "tessera/memory.h"
+#include "trace/error_file.h"
 
 struct tess_job;         /* job/job_memory.h */
 struct tess_persist_set; /* job/persist/persist.h */
@@ -37,6 +39,8 @@ typedef struct tess_launch_result {
     /* report of the root cause: "rank 3 was killed by signal 9 (SIGKILL) in reduce_scatter #5671 ..."; "": all is
      * well */
     char report[2048];
+    bool has_record;        /* this process knows why the job did not end well */
+    tess_error_file record; /* what it knows; members that the launcher does not know are 0 */
 } tess_launch_result;
 
 /* Formats the report of a job whose ranks were killed because they were asked to stop, and the reason. */
@@ -51,6 +55,8 @@ typedef struct tess_launch_options {
     const char *program;      /* executable file that is run with argv; NULL: argv[0], searched for as a shell does */
     double grace_s;           /* seconds in which the other ranks must end once a rank is lost */
     const char *trace_folder; /* passed to the ranks as TESSERA_TRACE (tess_runtime_keep_trace); NULL: no traces */
+    const char *record_folder;      /* folder of error.json (supervise/error_record.h); NULL: none is written there */
+    const tess_output_plan *output; /* what becomes of the ranks' output; NULL: ranks have the streams of this process */
     double soft_timeout_s;    /* seconds after which a rank that keeps others waiting is reported; 0: never */
     double timeout_s;         /* deadline of a collective in seconds; 0: not known */
     bool waits_on;            /* ranks continue to wait after the deadline; a notice reports it */

@@ -13,12 +13,14 @@
 #include "control/reload/kept_text.h"
 #include "control/reload/reload.h"
 #include "job/environment.h"
+#include "control/supervise/error_record.h"
 #include "control/supervise/exit.h"
 #include "control/supervise/folder_lock.h"
 #include "control/supervise/kept.h"
 #include "control/supervise/persist_handover.h"
 #include "control/supervise/run_copies.h"
 #include "control/supervise/run_health.h"
+#include "control/supervise/run_output.h"
 #include "control/supervise/stderr_lines.h"
 #include "control/supervise/stop_signals.h"
 #include "control/supervise/supervise.h"
@@ -182,6 +184,8 @@ static int run_locked(const tess_train_job *job, tess_config *config, tess_confi
     tess_ranks ranks = job->ranks;
     if (job->counts_ranks && (config->recovery.enable || config->checkpoint.memory_copies))
         ranks.joins = false; /* recovery needs a process that is the parent of the rank */
+    if (ranks.n == 1 && tess_run_output_is_asked(config))
+        ranks.joins = false; /* so does output that is kept */
     helpers->ranks = ranks;
     if (helpers->kept && (ranks.joins || ranks.is_warden))
         return tess_exit_report(
@@ -256,6 +260,15 @@ static tess_status begin_copies(const tess_train_job *job, tess_config *config, 
     return TESS_OK;
 }
 
+/* The first process of each host moves the record of an earlier failure aside. */
+static void begin_records(const tess_config *config)
+{
+    tess_environment e;
+    if (tess_environment_read(&e) != TESS_OK || e.local_rank <= 0)
+        tess_error_record_begin(config->job.dump_folder);
+    tess_error_clear();
+}
+
 /* Runs the process that starts the ranks, or that becomes the only rank. */
 static int run_parent(const tess_train_job *job, tess_config *config, tess_config_text **text, bool kept,
                       tess_launch_options *options)
@@ -279,6 +292,8 @@ static int run_parent(const tess_train_job *job, tess_config *config, tess_confi
     if (status == TESS_OK)
         status = tess_folder_lock_take(config, &options->reporter, &folder);
     const bool locked = status == TESS_OK;
+    if (locked)
+        begin_records(config);
     if (locked && folder.is_first)
         status = begin_copies(job, config, &checked, &options->reporter, &helpers.copies);
     int code = status == TESS_OK ? run_locked(job, config, &checked, options, &helpers)
@@ -304,9 +319,14 @@ static int run(const tess_train_job *job, tess_config *config, tess_config_text 
                                    .usr1_stops = true,
                                    .heeds_stop = true,
                                    .stop_grace_s = config->checkpoint.emergency_grace_s,
+                                   .record_folder = config->job.dump_folder,
                                    .reporter = tess_stderr_lines};
+    tess_run_output output = {0};
+    options.output = &output.plan;
     tess_timers_make(config, options.grace_s, &timers);
     tess_status status = tess_timers_check(&timers);
+    if (status == TESS_OK && !tess_launch_is_rank())
+        status = tess_run_output_plan(config, job->ranks.joins && job->ranks.n > 1, &output);
     if (status != TESS_OK)
         return tess_exit_fail_once(status);
     return tess_launch_is_rank() ? tess_train_rank(job->kind, config, &job->view)
