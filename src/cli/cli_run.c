@@ -5,7 +5,6 @@
 
 #include "cli/output_flags.h"
 #include "control/supervise/error_record.h"
-#include "base/os/os.h"
 #include "control/supervise/stderr_lines.h"
 
 static void look_after_saves(void *service)
@@ -24,8 +23,7 @@ static tess_status plan_output(const cli_output_flags *given, tess_output_plan *
                                .filter = given->ranks,
                                .max_bytes = MOST_BYTES,
                                .n_kept = MOST_KEPT};
-    TESS_TRY(tess_output_plan_check(plan));
-    return given->folder != NULL ? tess_os_make_dirs(given->folder) : TESS_OK;
+    return tess_output_plan_check(plan);
 }
 
 static int run(TESS_UNUSED tess_mem *mem, int argc, char **argv)

@@ -32,13 +32,13 @@ run --log-dir d --tee 3 --local-ranks-filter 1
 expect "hides only" 0 "out of 2" show d/attempt_0/2/stdout.log
 run --log-dir a
 [ "$(grep -c "out of 0" a/attempt_0/0/stdout.log)" = 2 ] && pass "a second run appends" || fail "$(cat a/attempt_0/0/stdout.log)"
-for bad in 4 x 0:4 0:1, 0: :1 0:1,,1:1 "" " 1" 0:1:2; do
+for bad in 4 x 0:4 0:1, 0: :1 0:1,,1:1 " 1" 0:1:2; do
     expect "'$bad' is refused" 2 "-t (job.log_tee): '$bad'" "$tessera" run -n 2 --log-dir e "--tee=$bad" -- true
 done 2>/dev/null
 expect "a filter of words" 2 "--local-ranks-filter" "$tessera" run -n 2 --log-dir e --local-ranks-filter=a -- true
 expect "flags without a folder" 2 "give --log-dir DIR, too" "$tessera" run -n 2 --tee 3 -- true
 touch file
-expect "a folder that is a file" 2 "file" "$tessera" run -n 2 --log-dir file -- true
+expect "a folder that is a file" 2 "--log-dir (job.log_dir): the folder file/attempt_0/0 cannot be made" "$tessera" run -n 2 --log-dir file -- true
 
 # ---- What comes: bytes, long lines, a rank that never stops
 cat >bytes.sh <<'S'
@@ -82,10 +82,7 @@ rm -rf out
 "$tessera" train run.yaml -n 2 training.steps=3 >log 2>&1 || fail "$(tail -n 1 log)"
 [ -e out/logs ] && fail "a run whose ranks print nothing has files" || pass "no file without a byte"
 grep -q rank0 log && fail "rank 0 has a prefix" || pass "rank 0 has the terminal"
-cat >reward.sh <<'S'
-cat
-S
-"$tessera" train run.yaml -n 1 training.steps=3 --log-dir one >log 2>&1 || fail "$(tail -n 1 log)"
+"$tessera" train run.yaml -n 1 training.steps=3 job.dump_folder=alone --log-dir one >log 2>&1 || fail "$(tail -n 1 log)"
 expect "one rank" 0 "step: " show one/attempt_0/0/stdout.log
 
 # ---- A disk that is full, a terminal that is gone

@@ -6,11 +6,14 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/core/variables.h"
 #include "base/os/os.h"
 #include "control/launch/output/output_file.h"
+#include "trace/error_file.h"
 
 enum { STREAMS = 2, READ_BYTES = 1 << 16, HOST_BYTES = 64 };
 static const char *const stream_names[STREAMS] = {"stdout.log", "stderr.log"};
@@ -297,6 +300,23 @@ static tess_status make_pipes(rank_output *o)
     return TESS_OK;
 }
 
+/* Creates the folders of a plan that somebody asked for, and removes the errors that programs of an earlier command
+ * have left there. */
+static tess_status make_folders(const rank_output *o)
+{
+    char path[OUTPUT_PATH_BYTES];
+    for (int i = 0; i < o->ranks.n && !o->plan.is_default; i++) {
+        TESS_TRY(
+            rank_output_path(o->plan.folder, o->ranks.attempt, o->each[i].rank, TESS_ERROR_FILE, path, sizeof(path)));
+        *strrchr(path, '/') = '\0';
+        TESS_CHECK(tess_os_make_dirs(path) == TESS_OK, TESS_E_INVALID,
+                   "--log-dir (job.log_dir): the folder %s cannot be made: name another one", path);
+        path[strlen(path)] = '/';
+        tess_os_remove(path);
+    }
+    return TESS_OK;
+}
+
 static tess_status create(tess_mem *mem, const tess_output_plan *plan, const output_ranks *ranks,
                           const tess_reporter *reporter, rank_output **out)
 {
@@ -313,6 +333,7 @@ static tess_status create(tess_mem *mem, const tess_output_plan *plan, const out
     }
     TESS_TRY(TESS_NEW(mem, STREAMS * ranks->n + 1, "the output of the ranks", &o->fds));
     TESS_TRY(TESS_NEW(mem, READ_BYTES, "the output of the ranks", &o->buffer));
+    TESS_TRY(make_folders(o));
     TESS_TRY(make_pipes(o));
     o->since_s = tess_os_now_s();
     TESS_CHECK(pthread_create(&o->thread, NULL, run, o) == 0, TESS_E_NOMEM, "no thread for the output of the ranks");
@@ -348,8 +369,19 @@ tess_status rank_output_open(tess_mem *mem, const tess_output_plan *plan, const 
     return status;
 }
 
+/* Says where a program with torch's @record leaves its exception, so that the job's record can have it. */
+static void name_error_file(const rank_output *o, int i)
+{
+    char path[OUTPUT_PATH_BYTES];
+    if (!o->plan.is_default && rank_output_path(o->plan.folder, o->ranks.attempt, o->each[i].rank, TESS_ERROR_FILE, path,
+                                                sizeof(path)) == TESS_OK)
+        setenv(tess_variable_name(TESS_VAR_TORCH_ERROR_FILE), path, 1);
+}
+
 void rank_output_enter(const rank_output *o, int i)
 {
+    if (o != NULL)
+        name_error_file(o, i);
     for (int s = 0; o != NULL && s < STREAMS; s++)
         if (o->each[i].streams[s].to >= 0)
             dup2(o->each[i].streams[s].to, STDOUT_FILENO + s);
