@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
-#include "cli/output_flags.h"
-#include "control/supervise/error_record.h"
+#include "cli/flags/output_flags.h"
+#include "control/record/error_record.h"
 #include "control/supervise/stderr_lines.h"
 
 static void look_after_saves(void *service)

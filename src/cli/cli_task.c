@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/output_flags.h"
+#include "cli/flags/output_flags.h"
 #include "cli/train_view.h"
 #include "job/environment.h"
 #include "control/supervise/train_job.h"

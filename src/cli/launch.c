@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "cli/output_flags.h"
+#include "cli/flags/output_flags.h"
 #include "control/launch/node/node_launch.h"
-#include "control/supervise/error_record.h"
+#include "control/record/error_record.h"
 #include "control/supervise/stderr_lines.h"
 #include "control/supervise/supervise_hosts.h"
 

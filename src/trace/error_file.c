@@ -23,13 +23,12 @@ static json_t *json_of_messages(const tess_error_file *file)
     return messages;
 }
 
-/* The part that torchrun reads. */
+/* The part that torchrun reads. It has no "py_callstack", because torchrun would show that in place of the message. */
 static json_t *json_for_torchrun(const tess_error_file *file)
 {
     char seconds[24];
     snprintf(seconds, sizeof(seconds), "%llu", (unsigned long long)(file->time_ns / 1000000000));
-    return json_pack("{s:o, s:{s:s, s:o}}", "message", tess_json_text(file->cause), "extraInfo", "timestamp", seconds,
-                     "py_callstack", tess_json_text(file->output));
+    return json_pack("{s:o, s:{s:s}}", "message", tess_json_text(file->cause), "extraInfo", "timestamp", seconds);
 }
 
 static json_t *json_of_file(const tess_error_file *f)

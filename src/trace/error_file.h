@@ -18,23 +18,23 @@ typedef struct tess_error_of_rank {
 } tess_error_of_rank;
 
 typedef struct tess_error_file {
-    uint64_t time_ns; /* on the wall clock */
+    uint64_t time_ns; /* time of the end on the wall clock */
     char version[32], command[512], folder[1024];
-    int attempt;      /* number of earlier lives of the job */
-    int world;        /* 0: not known */
-    char kind[40];    /* class of the failure: "killed by a signal" (job/failure.h) */
+    int attempt;   /* number of earlier lives of the job */
+    int world;     /* 0: not known */
+    char kind[40]; /* class of the failure: "killed by a signal" (job/failure.h) */
     char advice[256];
-    int rank;         /* rank where it began; -1: not known, or none */
+    int rank; /* rank where it began; -1: not known, or none */
     char host[64];
-    int pid;          /* 0: not known */
+    int pid;                  /* 0: not known */
     int signal, exit_code;    /* how that rank ended; both 0: it did not, or its host is gone */
     int job_code;             /* exit code of the job */
     int64_t step, steps_done; /* -1: not known, or before the first */
     char phase[32];
-    char cause[2048];         /* the failure as a sentence */
+    char cause[2048];                                 /* the failure as a sentence */
     tess_error_of_rank messages[TESS_ERROR_MESSAGES]; /* (n_messages) errors of ranks, that of `rank` first */
     int n_messages;
-    char output_file[4096]; /* where the rank's output is kept, on its host; "": it is not */
+    char output_file[4096];               /* path of the rank's output on its host; "": it is not */
     char output[TESS_ERROR_OUTPUT_BYTES]; /* its last lines */
 } tess_error_file;
 

@@ -93,6 +93,16 @@ expect "a program" 9 "" "$tessera" run -n 2 --log-dir out/logs -- python3 die.py
 mv out/logs/error.json out 2>/dev/null
 expect "its exception" 0 "ValueError: a shape of [3, 4]" field out/error.json cause
 expect "and its last lines" 0 "about to die 1" field out/error.json output
+# ---- torchrun, if there is one (its summary shows our message)
+if command -v torchrun >/dev/null; then
+    rm -rf out
+    torchrun --no-python --nproc-per-node 2 --log-dir tl -r 3 "$tessera" train run.yaml $short \
+        numbers.on_nonfinite=stop "$(fault 1 gradient nan) times=0" >log 2>&1 && fail "torchrun ends well"
+    expect "torchrun shows the message" 0 "first came rank 1, micro-batch 1 of 0..7: gradient" \
+        sed -n '/Root Cause/,$p' log
+    expect "and the run has its record" 0 '"NaN or infinity"' field out/error.json kind
+fi
+mkdir -p out
 printf '{"message": 3}' >out/error.json
-expect "a record that is none" 0 "warning: " "$tessera" doctor log out
+expect "a record that is none" 2 "warning: " "$tessera" doctor log out
 finish

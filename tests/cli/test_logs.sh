@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What ranks print: files in torchrun's layout, lines on the terminal, rotation, and endings.
+# Output of ranks: files in torchrun's layout, lines on the terminal, rotation, and endings.
 . "$(dirname "$0")/support.sh"
 cat >talk.sh <<'S'
 echo "out of $TESSERA_RANK"

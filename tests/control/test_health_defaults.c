@@ -1,6 +1,7 @@
-/* The defaults of the health checks are the numbers of the design that users know from other launchers: a check every 10 s,
- * 3 failures, 95% of a GPU's memory, 90% of the host's, 10,000 open files, and a hang after 300 s. The design's time of
- * 30 s for a check has no counterpart: no check of ours is a collective that could hang (docs/howto/logs.md). */
+/* The defaults of the health checks are the numbers of the design that users know from other launchers: a check every
+ * 10 s, 3 failures, 95% of a GPU's memory, 90% of the host's, 10,000 open files, and a hang after 300 s. The design's
+ * time of 30 s for a check has no counterpart: no check of ours is a collective that could hang (docs/howto/logs.md).
+ */
 #include <string.h>
 
 #include "config/config.h"

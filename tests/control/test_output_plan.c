@@ -1,4 +1,4 @@
-/* Which streams of which rank are kept and shown: torchrun's syntax. */
+/* Choices of streams that are kept and shown, in torchrun's syntax. */
 #include "control/launch/output/output_plan.h"
 #include "support/test.h"
 
@@ -20,7 +20,7 @@ static void streams_are_numbers_or_lists(void)
     EXPECT_INT(choose("0", "", "", 0), 0);
     EXPECT_INT(choose("0:1,1:3", "", "", 0), 10);
     EXPECT_INT(choose("0:1,1:3", "", "", 1), 30);
-    EXPECT_INT(choose("0:1,1:3", "", "", 2), 0); /* as torchrun: a rank that is not named has no file */
+    EXPECT_INT(choose("0:1,1:3", "", "", 2), 0); /* a rank that is not named has no file */
     EXPECT_INT(choose("0:1,1:3", "1:1", "", 1), 31);
     EXPECT_INT(choose("", "3", "0,2", 1), 30);
     EXPECT_INT(choose("", "3", "0,2", 2), 33);
@@ -39,15 +39,15 @@ static void a_plan_that_nobody_asked_for_leaves_the_terminal_to_the_first_rank(v
 
 static void other_texts_are_refused(void)
 {
-    static const char *const wrong[] = {"4", "x", "-1", "0:4", "0:1,", ":1", "0:", "0:1,,1:1", " 1", "1 ", "0:1:2",
-                                        "1,2", "99999999", "0:1;1:1"};
+    static const char *const wrong[] = {
+        "4", "x", "-1", "0:4", "0:1,", ":1", "0:", "0:1,,1:1", " 1", "1 ", "0:1:2", "1,2", "99999999", "0:1;1:1"};
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-        EXPECT_STATUS(tess_output_plan_check(&(tess_output_plan){.redirects = wrong[i]}), TESS_E_INVALID);
-        EXPECT_STATUS(tess_output_plan_check(&(tess_output_plan){.tee = wrong[i]}), TESS_E_INVALID);
+        EXPECT_FAILS(tess_output_plan_check(&(tess_output_plan){.redirects = wrong[i]}), TESS_E_INVALID, "");
+        EXPECT_FAILS(tess_output_plan_check(&(tess_output_plan){.tee = wrong[i]}), TESS_E_INVALID, "");
     }
     static const char *const filters[] = {"a", "0,", ",0", "0 1", "-1"};
     for (size_t i = 0; i < sizeof(filters) / sizeof(filters[0]); i++)
-        EXPECT_STATUS(tess_output_plan_check(&(tess_output_plan){.filter = filters[i]}), TESS_E_INVALID);
+        EXPECT_FAILS(tess_output_plan_check(&(tess_output_plan){.filter = filters[i]}), TESS_E_INVALID, "");
 }
 
 static const test_case cases[] = {

@@ -9,11 +9,11 @@ head -c 24 /dev/urandom | od -An -tx1 | tr -d ' \n' >secret
 field() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1])).get(sys.argv[2]))' "$1" "$2"; }
 
 # nodes RANKS WORDS...: two hosts; each in its own folder h1, h2 if OWN is set. Output in log.0 and log.1.
-node() {
+node() (
     [ -z "$OWN" ] || cd "$work/h$(($1 + 1))"
     TESSERA_HOST=h$(($1 + 1)) "$tessera" launch --rdzv "localhost:$port" --nnodes 2 --node-rank "$1" -n "$2" $flags -- \
         train run.yaml "${@:3}" >"$work/log.$1" 2>&1 </dev/null
-}
+)
 nodes() {
     port=$((20000 + RANDOM % 12000))
     node 1 "$@" &

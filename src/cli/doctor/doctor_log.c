@@ -129,8 +129,7 @@ static int run(tess_mem *mem, int argc, char **argv)
         tess_error_clear(); /* the record says enough where there is no log */
         status = TESS_OK;
         code = TESS_EXIT_OK;
-    }
-    else if (status == TESS_OK)
+    } else if (status == TESS_OK)
         status = o.list != NULL ? list(knowledge, &out) : search(knowledge, o.search, &out, &code);
     status = cli_print_text(status, &out);
     tess_knowledge_destroy(&knowledge);

@@ -98,8 +98,8 @@ tess_status tess_host_lines_call(tess_host_lines *lines, bool *reached, char *wh
     }
     *l = (line){.base.stream.fd = -1};
     const int address = lines->next++ % n;
-    *reached =
-        tcp_reach(&lines->self, addresses[address], tess_os_now_s() + try_s, &l->base.stream, &l->base.greeting, why, size);
+    *reached = tcp_reach(&lines->self, addresses[address], tess_os_now_s() + try_s, &l->base.stream, &l->base.greeting,
+                         why, size);
     TESS_CHECK(!l->base.greeting.refused, TESS_E_INVALID, "node 0 at %s:%d refuses this host: %s", lines->self.master,
                lines->self.port, l->base.greeting.reason);
     l->base.greeted = *reached;
@@ -150,7 +150,8 @@ static tess_host_event greet(tess_host_lines *lines, line *l)
         event.caller = &l->caller;
     } else if (greeted < 0 || tess_os_now_s() >= l->base.until_s) {
         /* others have only tried whether the port is open, or call again */
-        if (greeted < 0 && l->base.greeting.reply.refused == TCP_REFUSED_FOR_GOOD && lines->n_refused < TCP_MOST_REFUSALS) {
+        if (greeted < 0 && l->base.greeting.reply.refused == TCP_REFUSED_FOR_GOOD &&
+            lines->n_refused < TCP_MOST_REFUSALS) {
             event.kind = TESS_HOST_REFUSED;
             event.why = lines->reason;
             snprintf(lines->reason, sizeof(lines->reason), "%s%s", l->base.greeting.reason,
@@ -202,7 +203,8 @@ void tess_host_lines_say(tess_host_lines *lines, int line_number, const tess_hos
 {
     line *l = &lines->lines[line_number];
     tess_host_word copy = *word;
-    if (l->base.stream.fd >= 0 && !tcp_stream_move(&l->base.stream, &copy, sizeof(copy), true, tess_os_now_s() + word_s))
+    if (l->base.stream.fd >= 0 &&
+        !tcp_stream_move(&l->base.stream, &copy, sizeof(copy), true, tess_os_now_s() + word_s))
         l->broken = true;
 }
 

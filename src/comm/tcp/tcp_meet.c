@@ -125,8 +125,9 @@ static tess_status serve(host *h, caller *c)
         TESS_TRY(tcp_guests_add(&h->guests, hello));
     }
     uint8_t beyond;
-    struct iovec part = c->complete ? (struct iovec){&beyond, 1}
-                                    : (struct iovec){(uint8_t *)&c->address + c->base.at, sizeof(c->address) - c->base.at};
+    struct iovec part = c->complete
+                            ? (struct iovec){&beyond, 1}
+                            : (struct iovec){(uint8_t *)&c->address + c->base.at, sizeof(c->address) - c->base.at};
     ptrdiff_t n = tcp_stream_receive(&c->base.stream, &part, 1);
     TESS_CHECK(n == 0 || (n > 0 && !c->complete), TESS_E_PEER_LOST,
                "rank %d on host %s came to the meeting and ended: see its output", hello->rank, hello->host);

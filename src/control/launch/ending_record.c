@@ -39,7 +39,8 @@ static void classify(const tess_failure *failure, tess_error_file *record)
 
 void launch_ending_record_plain(int exit_code, bool asked, const char *report, tess_error_file *record)
 {
-    *record = (tess_error_file){.rank = -1, .step = -1, .steps_done = -1, .exit_code = exit_code, .job_code = exit_code};
+    *record =
+        (tess_error_file){.rank = -1, .step = -1, .steps_done = -1, .exit_code = exit_code, .job_code = exit_code};
     snprintf(record->cause, sizeof(record->cause), "%s", report);
     classify(&(tess_failure){.rank = -1, .exit_code = exit_code, .asked = asked}, record);
     if (gethostname(record->host, sizeof(record->host) - 1) != 0)

@@ -7,12 +7,12 @@
 
 /* Facts about the end that are not on the board. */
 typedef struct launch_ending {
-    int cause, rank;      /* the root cause, and the rank that it waited for without success if there is one, else the
-                             same; both -1: no rank is to blame */
-    int exit_code;        /* exit code of the job */
-    bool asked;           /* the job was asked to stop, and no rank failed */
-    bool ended_here;      /* a signal of this process has ended the rank */
-    const char *report;   /* the failure as a sentence */
+    int cause, rank;    /* the root cause, and the rank that it waited for without success if there is one, else the
+                           same; both -1: no rank is to blame */
+    int exit_code;      /* exit code of the job */
+    bool asked;         /* the job was asked to stop, and no rank failed */
+    bool ended_here;    /* a signal of this process has ended the rank */
+    const char *report; /* the failure as a sentence */
 } launch_ending;
 
 /* Fills in who and why. The job's folder, its command and the output are the caller's. */

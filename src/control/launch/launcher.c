@@ -274,7 +274,8 @@ static tess_status run_job(int n_ranks, const launch_payload *what, const tess_l
         return status;
     }
     tess_child_block_signals(&l.signals);
-    status = rank_output_open(l.mem, options->output, &(output_ranks){.n = n_ranks, .attempt = options->n_before, .is_fixed = true},
+    status = rank_output_open(l.mem, options->output,
+                              &(output_ranks){.n = n_ranks, .attempt = options->n_before, .is_fixed = true},
                               &options->reporter, &l.output);
     if (status == TESS_OK)
         status = run_ranks(&l, timeout_s);

@@ -8,7 +8,7 @@
 #include "base/text/text.h"
 #include "ckpt/store/read.h"
 #include "ckpt/store/store.h"
-#include "control/supervise/error_record.h"
+#include "control/record/error_record.h"
 #include "control/supervise/exit.h"
 #include "control/supervise/run_memory.h"
 #include "control/supervise/stop_signals.h"

@@ -1,7 +1,7 @@
 #include "control/supervise/start_ranks.h"
 
 #include "base/os/os.h"
-#include "control/supervise/error_record.h"
+#include "control/record/error_record.h"
 #include "control/supervise/exit.h"
 #include "control/supervise/stderr_lines.h"
 #include "control/supervise/warden_link.h"

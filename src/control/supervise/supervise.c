@@ -9,7 +9,7 @@
 #include "base/os/disk_files.h"
 #include "base/os/os.h"
 #include "control/supervise/console.h"
-#include "control/supervise/error_record.h"
+#include "control/record/error_record.h"
 #include "control/supervise/exit.h"
 #include "control/supervise/run_health.h"
 #include "control/supervise/persist_handover.h"

@@ -7,7 +7,7 @@
 #include "base/os/os.h"
 #include "control/supervise/supervise_hosts.h"
 #include "control/supervise/console.h"
-#include "control/supervise/error_record.h"
+#include "control/record/error_record.h"
 #include "control/supervise/exit.h"
 #include "control/supervise/kept.h"
 #include "control/supervise/supervise.h"

@@ -13,14 +13,14 @@
 #include "control/reload/kept_text.h"
 #include "control/reload/reload.h"
 #include "job/environment.h"
-#include "control/supervise/error_record.h"
+#include "control/record/error_record.h"
 #include "control/supervise/exit.h"
 #include "control/supervise/folder_lock.h"
 #include "control/supervise/kept.h"
 #include "control/supervise/persist_handover.h"
 #include "control/supervise/run_copies.h"
 #include "control/supervise/run_health.h"
-#include "control/supervise/run_output.h"
+#include "control/launch/output/run_output.h"
 #include "control/supervise/stderr_lines.h"
 #include "control/supervise/stop_signals.h"
 #include "control/supervise/supervise.h"
@@ -185,7 +185,7 @@ static int run_locked(const tess_train_job *job, tess_config *config, tess_confi
     if (job->counts_ranks && (config->recovery.enable || config->checkpoint.memory_copies))
         ranks.joins = false; /* recovery needs a process that is the parent of the rank */
     if (ranks.n == 1 && tess_run_output_is_asked(config))
-        ranks.joins = false; /* so does output that is kept */
+        ranks.joins = false; /* output that is kept needs one, too */
     helpers->ranks = ranks;
     if (helpers->kept && (ranks.joins || ranks.is_warden))
         return tess_exit_report(

@@ -5,7 +5,7 @@
 
 #include "comm/rejoin.h"
 #include "job/environment.h"
-#include "control/supervise/error_record.h"
+#include "control/record/error_record.h"
 #include "control/supervise/exit.h"
 #include "control/supervise/stop_signals.h"
 

@@ -71,7 +71,8 @@ static tess_status put_rank(const tess_error_file *r, tess_buffer *out)
         TESS_TRY(tess_buffer_printf(out, "exit code %d", r->exit_code));
     if (phase[0] != '\0')
         TESS_TRY(tess_buffer_printf(out, ", in phase '%s'", phase));
-    return r->step >= 0 ? tess_buffer_printf(out, " of step %lld\n", (long long)r->step) : tess_buffer_printf(out, "\n");
+    return r->step >= 0 ? tess_buffer_printf(out, " of step %lld\n", (long long)r->step)
+                        : tess_buffer_printf(out, "\n");
 }
 
 static tess_status put_output(const tess_error_file *r, tess_buffer *out)

@@ -150,8 +150,8 @@ int ending_find(const tess_job *job, bool early, int *code);
 bool ending_take(const tess_job *job, int rank, int code);
 
 /* ---- The rank ---- */
-/* Starts argv as the child, with the pipes of `output`. The child gets the other end of *channel. TESS_E_NOT_FOUND, TESS_E_IO: there is no such
- * program, or it cannot be run; there is then no child (0). */
+/* Starts argv as the child, with the pipes of `output`. The child gets the other end of *channel. TESS_E_NOT_FOUND,
+ * TESS_E_IO: there is no such program, or it cannot be run; there is then no child (0). */
 tess_status warden_start(char *const *argv, const tess_child_signals *signals, const rank_output *output, pid_t *child,
                          int *channel);
 

@@ -40,7 +40,7 @@ typedef struct warden {
     warden_watch watch;
     double failed_s; /* when this warden noticed that the job failed; 0: it has not */
     warden_processes processes;
-    bool reports; /* this warden reports the diagnosis */
+    bool reports;        /* this warden reports the diagnosis */
     rank_output *output; /* NULL: the rank has the streams of this process */
 } warden;
 
@@ -445,10 +445,8 @@ static tess_status open_output(warden *g)
     if (g->options.output == NULL)
         return TESS_OK;
     TESS_TRY(tess_environment_read(&environment));
-    const output_ranks ranks = {.first = environment.rank,
-                                .first_local = environment.local_rank,
-                                .n = 1,
-                                .attempt = tess_lives_before()};
+    const output_ranks ranks = {
+        .first = environment.rank, .first_local = environment.local_rank, .n = 1, .attempt = tess_lives_before()};
     return rank_output_open(g->rank.mem, g->options.output, &ranks, &g->options.reporter, &g->output);
 }
 

@@ -12,8 +12,8 @@
 #include "base/os/sockets.h"
 #include "control/launch/agent/agent_impl.h"
 
-_Noreturn static void run_child(const tess_child_signals *signals, pid_t parent, const rank_output *output,
-                                int channel, char *const *argv, int report_fd)
+_Noreturn static void run_child(const tess_child_signals *signals, pid_t parent, const rank_output *output, int channel,
+                                char *const *argv, int report_fd)
 {
     char text[16];
     tess_child_begin(signals, parent);

@@ -1,5 +1,5 @@
-/* What becomes of the ranks' standard output and standard error: which streams are kept in files, and which the
- * terminal shows. The flags and their syntax are torchrun's. Pure functions. */
+/* Plans the ranks' standard output and standard error: files keep some streams, and the terminal shows some. The flags
+ * and their syntax are torchrun's. Pure functions. */
 #ifndef TESS_CONTROL_LAUNCH_OUTPUT_OUTPUT_PLAN_H
 #define TESS_CONTROL_LAUNCH_OUTPUT_OUTPUT_PLAN_H
 
@@ -25,7 +25,7 @@ typedef struct tess_output_plan {
     int n_kept;        /* number of rotated files of a stream that stay */
 } tess_output_plan;
 
-/* Where the streams of one rank go. */
+/* The streams of one rank that are kept, and those that are shown. */
 typedef struct tess_output_choice {
     int kept;  /* set of streams that go to files */
     int shown; /* set of the kept streams that the terminal also shows; streams that are not kept go there directly */

@@ -32,9 +32,9 @@ typedef struct output_stream {
 
 typedef struct output_rank {
     int rank, local;
-    bool is_named;          /* files have their names */
-    _Atomic int wanted;     /* 1 + the number in the job; 0: not known yet */
-    char host[HOST_BYTES];  /* written before `wanted` */
+    bool is_named;         /* files have their names */
+    _Atomic int wanted;    /* 1 + the number in the job; 0: not known yet */
+    char host[HOST_BYTES]; /* written before `wanted` */
     char prefix[HOST_BYTES + 24];
     output_stream streams[STREAMS];
 } output_rank;
@@ -158,8 +158,8 @@ void rank_output_name(rank_output *o, int i, int rank, const char *host)
 /* Whether bytes of the rank may be read: the names of its files are known, or will not become known. */
 static bool is_ready(rank_output *o, output_rank *rank, bool ending)
 {
-    if (!rank->is_named &&
-        (o->ranks.is_fixed || ending || atomic_load(&rank->wanted) > 0 || tess_os_now_s() - o->since_s >= name_patience_s))
+    if (!rank->is_named && (o->ranks.is_fixed || ending || atomic_load(&rank->wanted) > 0 ||
+                            tess_os_now_s() - o->since_s >= name_patience_s))
         name_rank(o, rank);
     return rank->is_named;
 }
@@ -373,8 +373,8 @@ tess_status rank_output_open(tess_mem *mem, const tess_output_plan *plan, const 
 static void name_error_file(const rank_output *o, int i)
 {
     char path[OUTPUT_PATH_BYTES];
-    if (!o->plan.is_default && rank_output_path(o->plan.folder, o->ranks.attempt, o->each[i].rank, TESS_ERROR_FILE, path,
-                                                sizeof(path)) == TESS_OK)
+    if (!o->plan.is_default && rank_output_path(o->plan.folder, o->ranks.attempt, o->each[i].rank, TESS_ERROR_FILE,
+                                                path, sizeof(path)) == TESS_OK)
         setenv(tess_variable_name(TESS_VAR_TORCH_ERROR_FILE), path, 1);
 }
 

@@ -9,15 +9,16 @@
 #include "control/launch/output/output_plan.h"
 #include "tessera/memory.h"
 
-enum { OUTPUT_LINE_BYTES = 4096 /* of a line with its prefix; a write of so many bytes to a pipe is atomic */ };
+/* Bytes of a line with its prefix. A write of 4096 bytes to a pipe is atomic. */
+enum { OUTPUT_LINE_BYTES = 4096 };
 
 typedef struct rank_output rank_output;
 
 /* The ranks that a process starts: n from `first`, which are the local ranks from `first_local`. */
 typedef struct output_ranks {
     int first, first_local, n;
-    int attempt;    /* number of earlier lives of the job */
-    bool is_fixed;  /* false: the numbers may change when the ranks have joined the job (rank_output_name) */
+    int attempt;   /* number of earlier lives of the job */
+    bool is_fixed; /* false: the numbers may change when the ranks have joined the job (rank_output_name) */
 } output_ranks;
 
 /* Creates the pipes and starts the thread. *out NULL: the plan keeps nothing. Call it while the signals that the caller

@@ -1,4 +1,4 @@
-#include "control/supervise/run_output.h"
+#include "control/launch/output/run_output.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* The plan for what the ranks of a run print (control/launch/output), from the configuration. */
-#ifndef TESS_CONTROL_SUPERVISE_RUN_OUTPUT_H
-#define TESS_CONTROL_SUPERVISE_RUN_OUTPUT_H
+#ifndef TESS_CONTROL_LAUNCH_OUTPUT_RUN_OUTPUT_H
+#define TESS_CONTROL_LAUNCH_OUTPUT_RUN_OUTPUT_H
 
 #include "config/config.h"
 #include "control/launch/output/output_plan.h"

@@ -1,7 +1,7 @@
 /* Writes error.json (trace/error_file.h) into a job's folder at every end that is not a success, and into the file that
  * torchrun names. A job that its input refuses leaves none: exit code 2 promises that nothing was written. */
-#ifndef TESS_CONTROL_SUPERVISE_ERROR_RECORD_H
-#define TESS_CONTROL_SUPERVISE_ERROR_RECORD_H
+#ifndef TESS_CONTROL_RECORD_ERROR_RECORD_H
+#define TESS_CONTROL_RECORD_ERROR_RECORD_H
 
 #include "control/launch/launcher.h"
 #include "tessera/runtime.h"

@@ -1,4 +1,4 @@
-#include "control/supervise/error_record.h"
+#include "control/record/error_record.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -138,7 +138,10 @@ void tess_error_record_own(const char *folder, const tess_runtime *runtime, tess
     const char *message = tess_error_message();
     if (tess_launch_is_rank())
         return;
-    launch_ending_record_plain(code, asked, asked ? "asked to stop" : message[0] != '\0' ? message : tess_status_text(status),
+    launch_ending_record_plain(code, asked,
+                               asked                ? "asked to stop"
+                               : message[0] != '\0' ? message
+                                                    : tess_status_text(status),
                                &record);
     launch_ending_record_status(status, &record);
     record.world = tess_runtime_world(runtime);

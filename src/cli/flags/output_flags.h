@@ -1,7 +1,7 @@
 /* The flags that say what becomes of the ranks' output, with torchrun's names: of `tessera train`, `rl`, `run` and
  * `launch`. */
-#ifndef TESS_CLI_OUTPUT_FLAGS_H
-#define TESS_CLI_OUTPUT_FLAGS_H
+#ifndef TESS_CLI_FLAGS_OUTPUT_FLAGS_H
+#define TESS_CLI_FLAGS_OUTPUT_FLAGS_H
 
 #include "cli/cli.h"
 #include "control/launch/output/output_plan.h"

@@ -1,4 +1,4 @@
-#include "cli/output_flags.h"
+#include "cli/flags/output_flags.h"
 
 #include <stdio.h>
 
