@@ -102,7 +102,7 @@ if command -v torchrun >/dev/null; then
         sed -n '/Root Cause/,$p' log
     expect "and the run has its record" 0 '"NaN or infinity"' field out/error.json kind
 fi
-mkdir -p out
+rm -rf out && mkdir out
 printf '{"message": 3}' >out/error.json
 expect "a record that is none" 2 "warning: " "$tessera" doctor log out
 finish

@@ -54,10 +54,10 @@ done
 LC_ALL=C awk '/^\[rank0\]: 0/ && /1111/ { bad = 1 } /^\[rank1\]: 1/ && /0000/ { bad = 1 } length($0) > 4096 { bad = 1 }
     END { exit bad }' out.bin && pass "lines of two ranks never mix" || fail "lines of two ranks mix"
 cat >lines.sh <<'S'
-for ((i = 0; i < 20000; i++)); do echo "rank $TESSERA_RANK line $i ............................................."; done
+for ((i = 0; i < 5000; i++)); do echo "rank $TESSERA_RANK line $i ............................................."; done
 S
 "$tessera" run -n 4 --log-dir g -t 1 -- bash lines.sh >out.txt
-[ "$(grep -cE '^\[rank([0-3])\]: rank \1 line [0-9]+ \.+$' out.txt)" = 80000 ] && pass "80,000 lines of four ranks" ||
+[ "$(grep -cE '^\[rank([0-3])\]: rank \1 line [0-9]+ \.+$' out.txt)" = 20000 ] && pass "20,000 lines of four ranks" ||
     fail "lines: $(grep -vE '^\[rank([0-3])\]: rank \1 line [0-9]+ \.+$' out.txt | head -n 3)"
 
 # ---- Rotation
@@ -68,12 +68,12 @@ make_config run.yaml
 expect "a run keeps its ranks' output" 0 "step: " show out/logs/attempt_0/0/stdout.log
 expect "and shows it" 0 "[rank0]: step: " cat log
 cp -r out before
-"$tessera" train run.yaml -n 2 training.steps=2000 job.dump_folder=rot metrics.log_freq=1 job.log_redirects=3 \
+"$tessera" train run.yaml -n 2 training.steps=400 job.dump_folder=rot metrics.log_freq=1 job.log_redirects=3 \
     job.log_max_size=4096 job.log_kept=2 >log 2>&1 || fail "$(tail -n 1 log)"
 n=$(ls rot/logs/attempt_0/0/stdout.log* | wc -l)
 most=$(stat -c %s rot/logs/attempt_0/0/stdout.log* | sort -n | tail -n 1)
 [ "$n" = 3 ] && [ "$most" -le 4096 ] && pass "files are rotated, and old ones go" || fail "$n files, the largest of $most"
-expect "the newest lines stay" 0 "2000" tail -n 40 rot/logs/attempt_0/0/stdout.log
+expect "the newest lines stay" 0 "400" tail -n 40 rot/logs/attempt_0/0/stdout.log
 [ "$(head -c 5 rot/logs/attempt_0/0/stdout.log.1)" = "step:" ] && pass "a file begins with a line" ||
     fail "a file begins within a line"
 
@@ -86,17 +86,17 @@ grep -q rank0 log && fail "rank 0 has a prefix" || pass "rank 0 has the terminal
 expect "one rank" 0 "step: " show one/attempt_0/0/stdout.log
 
 # ---- A disk that is full, a terminal that is gone
-if mkdir full && mount -t tmpfs -o size=64k none full 2>/dev/null; then
+if mkdir full && mount -t tmpfs -o size=32k none full 2>/dev/null; then
     "$tessera" run -n 2 --log-dir full/logs -t 1 -- bash lines.sh >out.txt 2>err.txt
     got=$?
     umount full
-    [ $got = 0 ] && [ "$(grep -c "line 19999 " out.txt)" = 2 ] && pass "a full disk ends nothing" || fail "a full disk: $got"
+    [ $got = 0 ] && [ "$(grep -c "line 4999 " out.txt)" = 2 ] && pass "a full disk ends nothing" || fail "a full disk: $got"
     expect "and is told once" 0 1 grep -c "No space left on device: the run goes on" err.txt
 fi
 "$tessera" run -n 2 --log-dir h -t 3 -- bash lines.sh 2>err.txt | head -n 1 >/dev/null
 [ "${PIPESTATUS[0]}" = 0 ] && pass "a terminal that is gone ends nothing" || fail "a terminal that is gone"
 expect "and is told" 0 "nobody reads standard output: the run goes on" cat err.txt
-expect "the files have all" 0 "line 19999 " tail -n 1 h/attempt_0/1/stdout.log
+expect "the files have all" 0 "line 4999 " tail -n 1 h/attempt_0/1/stdout.log
 "$tessera" run -n 2 --log-dir i -- bash -c 'echo before; kill -SEGV $$' >log 2>&1
 expect "the last line before a crash" 0 "before" show i/attempt_0/0/stdout.log
 "$tessera" run -n 2 --log-dir j -- bash -c 'sleep 60 & echo done' >log 2>&1 # a child holds the pipe
