@@ -123,6 +123,8 @@ typedef enum tess_variable_setter {
     X(TESS_VAR_TORCH_AGENT_STORE, "TORCHELASTIC_USE_AGENT_STORE", LAUNCHER, \
       "torchrun: True if it listens on MASTER_PORT itself", "", "") \
     X(TESS_VAR_TORCH_RUN_ID, "TORCHELASTIC_RUN_ID", LAUNCHER, "torchrun: name of the job", "", "") \
+    X(TESS_VAR_TORCH_ERROR_FILE, "TORCHELASTIC_ERROR_FILE", LAUNCHER, \
+      "torchrun: file for the error of this rank, which torchrun shows", "", "") \
     X(TESS_VAR_TORCH_RESTARTS, "TORCHELASTIC_RESTART_COUNT", LAUNCHER, "torchrun: earlier starts of the job", "", "") \
     \
     X(TESS_VAR_CUDA_VISIBLE_DEVICES, "CUDA_VISIBLE_DEVICES", USER, "GPUs that this process sees", "", "") \

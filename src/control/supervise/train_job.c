@@ -15,6 +15,7 @@
 #include "control/reload/reload.h"
 #include "job/environment.h"
 #include "control/supervise/end_page.h"
+#include "control/record/error_record.h"
 #include "control/supervise/exit.h"
 #include "control/supervise/folder_lock.h"
 #include "control/supervise/kept.h"
@@ -22,6 +23,7 @@
 #include "control/supervise/run_copies.h"
 #include "control/supervise/run_health.h"
 #include "control/metrics/run_metrics.h"
+#include "control/launch/output/run_output.h"
 #include "control/supervise/stderr_lines.h"
 #include "control/supervise/stop_signals.h"
 #include "control/supervise/supervise.h"
@@ -189,6 +191,8 @@ static int run_locked(const tess_train_job *job, tess_config *config, tess_confi
     tess_ranks ranks = job->ranks;
     if (job->counts_ranks && (config->recovery.enable || config->checkpoint.memory_copies))
         ranks.joins = false; /* recovery needs a process that is the parent of the rank */
+    if (ranks.n == 1 && tess_run_output_is_asked(config))
+        ranks.joins = false; /* output that is kept needs one, too */
     helpers->ranks = ranks;
     if (helpers->kept && (ranks.joins || ranks.is_warden))
         return tess_exit_report(
@@ -266,6 +270,15 @@ static tess_status begin_copies(const tess_train_job *job, tess_config *config, 
     return TESS_OK;
 }
 
+/* The first process of each host moves the record of an earlier failure aside. */
+static void begin_records(const tess_config *config)
+{
+    tess_environment e;
+    if (tess_environment_read(&e) != TESS_OK || e.local_rank <= 0)
+        tess_error_record_begin(config->job.dump_folder);
+    tess_error_clear();
+}
+
 /* Runs the process that starts the ranks, or that becomes the only rank. */
 static int run_parent(const tess_train_job *job, tess_config *config, tess_config_text **text, bool kept,
                       tess_launch_options *options)
@@ -290,6 +303,8 @@ static int run_parent(const tess_train_job *job, tess_config *config, tess_confi
     if (status == TESS_OK)
         status = tess_folder_lock_take(config, &options->reporter, &folder);
     const bool locked = status == TESS_OK;
+    if (locked)
+        begin_records(config);
     if (locked && folder.is_first)
         status = begin_copies(job, config, &checked, &options->reporter, &helpers.copies);
     int code = status == TESS_OK ? run_locked(job, config, &checked, options, &helpers)
@@ -317,9 +332,14 @@ static int run(const tess_train_job *job, tess_config *config, tess_config_text 
                                    .usr1_stops = true,
                                    .heeds_stop = true,
                                    .stop_grace_s = config->checkpoint.emergency_grace_s,
+                                   .record_folder = config->job.dump_folder,
                                    .reporter = tess_stderr_lines};
+    tess_run_output output = {0};
+    options.output = &output.plan;
     tess_timers_make(config, options.grace_s, &timers);
     tess_status status = tess_timers_check(&timers);
+    if (status == TESS_OK && !tess_launch_is_rank())
+        status = tess_run_output_plan(config, job->ranks.joins && job->ranks.n > 1, &output);
     if (status != TESS_OK)
         return tess_exit_fail_once(status);
     return tess_launch_is_rank() ? tess_train_rank(job->kind, config, &job->view)
