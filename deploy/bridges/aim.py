@@ -72,7 +72,7 @@ class Bridge:
             return
         if header["step"] == 0:
             self.state.id, self.state.step = None, 0
-        self.run = aim.Run(run_hash=self.state.id, repo=open_repository(), experiment="tessera", force_resume=True,
+        self.run = aim.Run(run_hash=self.state.id, repo=open_repository(), experiment="tessera", force_resume=self.state.id is not None,
                            system_tracking_interval=None, capture_terminal_logs=False, log_system_params=False)
         self.run.name = header["name"]
         if header["description"]:

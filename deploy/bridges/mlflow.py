@@ -132,8 +132,8 @@ class Bridge:
     def log_samples(self):
         if self.samples:
             columns = ["step", "rollout", "sample", "prompt", "response", "reward"]
-            self.client.log_table(self.id, {c: [s.get(c) for s in self.samples] for c in columns},
-                                  artifact_file=f"samples/step-{self.samples[0]['step']:08d}.json")
+            table = {"columns": columns, "data": [[s.get(c) for c in columns] for s in self.samples]}
+            self.client.log_dict(self.id, table, f"samples/step-{self.samples[0]['step']:08d}.json")
         self.samples = []
 
     def take(self, line):

@@ -19,17 +19,18 @@ train() {
 # 30; and six steps of reinforcement learning with samples.
 through_bridge() {
     local bridge=$project/deploy/bridges/$1.py
-    train text -n 2 metrics.command="$bridge" job.description='a "hostile"; $(touch injected) <b>line</b>' training.steps=25 \
+    train text -n 2 metrics.command="$bridge" metrics.command_wait_s=150 job.description='a "hostile"; $(touch injected) <b>line</b>' training.steps=25 \
         checkpoint.interval=5 recovery.enable=true recovery.hot=false recovery.backoff_s=0 fault.spec="rank=1 step=18 point=step kind=sigkill" &&
         pass "a run that goes back"
     cp "text/bridge-$1.json" first.json
-    train text -n 1 metrics.command="$bridge" training.steps=30 checkpoint.interval=5 && pass "and resumes"
+    cp text.out first.out
+    train text -n 1 metrics.command="$bridge" metrics.command_wait_s=150 training.steps=30 checkpoint.interval=5 && pass "and resumes"
     [ "$(grep -o '"id": "[^"]*"' first.json)" = "$(grep -o '"id": "[^"]*"' "text/bridge-$1.json")" ] && pass "with the same id" ||
         fail "$(cat first.json "text/bridge-$1.json")"
     [ ! -e injected ] && [ ! -e text/injected ] && pass "a description is no command" || fail "a description became a command"
-    ! grep -h "metrics.command" text.out && pass "the bridge did not complain" || cat text/metrics.command.log
+    ! grep -h "metrics.command" first.out text.out && pass "the bridge did not complain" || cat text/metrics.command.log
     source "$project/tests/cli/rl.sh"
-    rl answers -n 2 metrics.command="$bridge" metrics.samples=3 && pass "reinforcement learning" || fail "$(tail -n 5 answers.out)"
+    rl answers -n 2 metrics.command="$bridge" metrics.command_wait_s=150 metrics.samples=3 && pass "reinforcement learning" || fail "$(tail -n 5 answers.out)"
     [ "$(grep -c '"event":"sample"' answers/samples.jsonl)" = 18 ] && pass "three samples of each rollout" ||
         fail "$(wc -l answers/samples.jsonl)"
 }
