@@ -7,7 +7,7 @@ enum {
     BINS_OF_SIGN = TESS_HISTOGRAM_BINS / 2,
     ZERO = 4,         /* the bins below this one hold zeros and values below 2^-126: one bucket of both signs */
     FINITE = 255 * 4, /* the bins from this one on hold infinities and NaN */
-    N_PLACES = 2 * (FINITE - ZERO) + 1, /* of buckets, from the most negative one on */
+    N_PLACES = 2 * (FINITE - ZERO) + 1, /* number of buckets, from the most negative one on */
     DROPPED = 20                        /* bits of a squared mantissa */
 };
 
@@ -30,25 +30,41 @@ static double value_of(int64_t order)
     return value;
 }
 
+/* Counts one value in `sums`, and returns its bits. */
+static inline uint32_t count_value(int64_t *sums, float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    const uint32_t exponent = bits >> 23;
+    const int64_t mantissa = (int64_t)(bits & 0x7fffff) | ((exponent & 0xff) != 0 ? 0x800000 : 0);
+    sums[bits >> 21]++;
+    sums[TESS_HISTOGRAM_MANTISSAS + exponent] += mantissa;
+    sums[TESS_HISTOGRAM_SQUARES + exponent] += mantissa * mantissa >> DROPPED;
+    return bits;
+}
+
+static inline void extend(uint32_t bits, int64_t *most, int64_t *least)
+{
+    const int64_t order = order_of(bits);
+    if ((bits >> 23 & 0xff) == 0xff)
+        return;
+    *most = order > *most ? order : *most;
+    *least = -order > *least ? -order : *least;
+}
+
+/* Neighbouring values often have the same bins. They are counted in different sums, so that no addition waits for the
+ * one before. */
 void tess_histogram_add(tess_histogram *h, const float *x, int64_t n, double scale)
 {
-    int64_t most = h->ends[0], least = h->ends[1];
-    int64_t *count = h->sums, *mantissas = count + TESS_HISTOGRAM_MANTISSAS, *squares = count + TESS_HISTOGRAM_SQUARES;
-    for (int64_t i = 0; i < n; i++) {
-        const float value = (float)(x[i] * scale);
-        uint32_t bits;
-        memcpy(&bits, &value, sizeof(bits));
-        const uint32_t exponent = bits >> 23;
-        const int64_t mantissa = (int64_t)(bits & 0x7fffff) | ((exponent & 0xff) != 0 ? 0x800000 : 0);
-        count[bits >> 21]++;
-        mantissas[exponent] += mantissa;
-        squares[exponent] += mantissa * mantissa >> DROPPED;
-        if ((exponent & 0xff) == 0xff)
-            continue;
-        const int64_t order = order_of(bits);
-        most = order > most ? order : most;
-        least = -order > least ? -order : least;
+    int64_t most = h->ends[0], least = h->ends[1], odd[TESS_HISTOGRAM_SUMS] = {0}, i = 0;
+    for (; i + 1 < n; i += 2) {
+        extend(count_value(h->sums, (float)(x[i] * scale)), &most, &least);
+        extend(count_value(odd, (float)(x[i + 1] * scale)), &most, &least);
     }
+    if (i < n)
+        extend(count_value(odd, (float)(x[i] * scale)), &most, &least);
+    for (int k = 0; k < TESS_HISTOGRAM_SUMS; k++)
+        h->sums[k] += odd[k];
     h->ends[0] = most;
     h->ends[1] = least;
 }
@@ -96,7 +112,7 @@ static place_of at_place(const tess_histogram *h, int place)
                         : (place_of){-edge(bin + 1), -edge(bin), h->sums[BINS_OF_SIGN + bin]};
 }
 
-/* *at is twice the next place, and odd if an empty bucket stood before it. */
+/* The next place is half of *at, which is odd if an empty bucket stood before it. */
 bool tess_histogram_next(const tess_histogram *h, int *at, tess_histogram_bucket *bucket)
 {
     const bool is_first = *at == 0, has_gap = *at % 2 == 1;
