@@ -53,7 +53,7 @@ on_terminal 80 NO_COLOR=1 FOLDER="a'b; echo x" >shown
 grep -qF "tessera report 'a'\\''b; echo x'" shown && pass "paths are quoted for a shell" || fail "paths are not quoted: $(grep -a -A3 next: shown)"
 
 # ---- tessera info, on terminals of several widths ----
-info_on() { env TERM=xterm "$@" script -qec "stty cols $columns rows 50; '$tessera' info optimizer" /dev/null </dev/null | tr -d '\r'; }
+info_on() { env TERM=xterm "$@" script -qec "stty cols $columns rows 50; '$tessera' info optimizer" /dev/null </dev/null | tr -d '\r' | sed 's/\x1b\[K//' | grep .; }
 for columns in 40 80 100 200; do
     info_on >shown
     # A value and a list of choices are not cut.
