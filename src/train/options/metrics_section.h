@@ -15,10 +15,10 @@
            "folder of the TensorBoard files, inside job.dump_folder")                                                  \
     OPTION(FLOAT, metrics, price_per_rank_hour, NOTHING, "0", 0, 1e9,                                                  \
            "price of one rank for one hour, for `tessera report --cost`")                                              \
-    OPTION(PATHS, metrics, command, NOTHING,                                                                           \
+    OPTION(PATHS, metrics, command, CALLS,                                                                             \
            "words of a program that gets each line of metrics.jsonl on its standard input as the run goes on, "        \
            "such as deploy/bridges/wandb.py (docs/howto/trackers.md); empty: none")                                    \
-    OPTION(FLOAT, metrics, command_wait_s, NOTHING, "30", 0, 86400,                                                    \
+    OPTION(FLOAT, metrics, command_wait_s, CALLS, "30", 0, 86400,                                                      \
            "seconds that metrics.command has to finish when the run has ended; then it is killed")                     \
     OPTION(INT, metrics, samples, NOTHING, "0", 0, 4096,                                                               \
            "number of answers of each rollout that `tessera rl` writes as text to samples.jsonl, TensorBoard and "     \
