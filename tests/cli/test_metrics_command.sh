@@ -47,6 +47,10 @@ sed '1,/"event":"run".*"step":10,/d' third | grep '^{"step": ' | head -n 1 | gre
     fail "$(sed '1,/"step":10,/d' third | head -n 2)"
 grep -q '^{"event": "alert", "alert": {.*"event":"recovery"' third && pass "it gets alerts" || fail "$(grep alert third | cut -c1-200)"
 
+train hot -n 2 metrics.command="[./keep,fourth]" recovery.enable=true fault.spec="rank=0 step=18 point=step kind=sigkill" || fail "a lost rank 0"
+cmp -s <(lines fourth) hot/metrics.jsonl && [ "$(grep -c '"event":"run"' fourth)" = 2 ] && pass "a replaced rank 0 repeats no line" ||
+    fail "$(wc -l fourth hot/metrics.jsonl)"
+
 # ---- Programs that misbehave ----
 train refused metrics.command=./absent
 [ $? = 2 ] && grep -q "metrics.command: there is no program './absent' that can be run" refused.out && pass "a program that is not there" ||
