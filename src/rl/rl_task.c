@@ -476,6 +476,7 @@ static tess_status conclude(void *self, const char *folder)
 static void report(void *self, tess_step_report *step)
 {
     const rl *r = self;
+    rl_show(r);
     step->metrics = r->figures.metrics;
     step->n_metrics = r->figures.n;
     step->words = r->figures.words;

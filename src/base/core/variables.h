@@ -95,6 +95,9 @@ typedef enum tess_variable_setter {
       "set for health.alert_command", "") \
     X(TESS_VAR_ALERT_TEXT, "TESSERA_ALERT_TEXT", TESSERA, "the alert in one sentence", \
       "set for health.alert_command", "") \
+    X(TESS_VAR_METRICS_RUN, "TESSERA_METRICS_RUN", TESSERA, "the run's name: the last name of its folder's path", \
+      "set for metrics.command", "") \
+    X(TESS_VAR_METRICS_FOLDER, "TESSERA_METRICS_FOLDER", TESSERA, "the run's folder", "set for metrics.command", "") \
     X(TESS_VAR_GRADER, "TESSERA_GRADER", TESSERA, "marks the processes of a grader, which end with it", \
       "set for reward.command", "") \
     \

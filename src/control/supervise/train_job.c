@@ -21,6 +21,7 @@
 #include "control/supervise/kept.h"
 #include "control/supervise/persist_handover.h"
 #include "control/supervise/run_copies.h"
+#include "control/supervise/run_feed.h"
 #include "control/supervise/run_health.h"
 #include "control/metrics/run_metrics.h"
 #include "control/launch/output/run_output.h"
@@ -74,6 +75,8 @@ typedef struct train_helpers {
     tess_run_metrics metrics;
     tess_ranks ranks;
     tess_run_copies copies;
+    tess_run_feed feed;
+    bool feeds;             /* this process holds the lock of the run's folder, so `feed` is its own */
     tess_config_text *text; /* the configuration as it was read, until `reload` has it */
     bool kept;              /* `text` is not that of the file: the job has not reached the step of a change */
     tess_reload reload;
@@ -89,6 +92,8 @@ static void begin_again(train_helpers *helpers)
     tess_run_metrics_start(helpers->config, &helpers->ranks, &helpers->reporter, &helpers->metrics);
     tess_run_copies_kill(&helpers->copies);
     tess_run_copies_start(helpers->config, &helpers->reporter, &helpers->copies);
+    if (helpers->feeds)
+        tess_run_feed_change(helpers->config, &helpers->reporter, &helpers->feed);
 }
 
 static int64_t change_due(void *self, int64_t step)
@@ -306,9 +311,16 @@ static int run_parent(const tess_train_job *job, tess_config *config, tess_confi
     if (locked)
         begin_records(config);
     if (locked && folder.is_first)
+        status = tess_run_feed_check(config);
+    if (locked && folder.is_first && status == TESS_OK)
         status = begin_copies(job, config, &checked, &options->reporter, &helpers.copies);
+    helpers.feeds = locked && folder.is_first && status == TESS_OK;
+    if (helpers.feeds)
+        tess_run_feed_start(config, &options->reporter, &helpers.feed);
     int code = status == TESS_OK ? run_locked(job, config, &checked, options, &helpers)
                                  : tess_exit_report(&options->reporter, status);
+    if (helpers.feeds)
+        tess_run_feed_stop(&helpers.feed, code);
     tess_async_service_stop(&helpers.saves);
     tess_run_copies_stop(&helpers.copies);
     *text = helpers.text;

@@ -24,7 +24,17 @@
     OPTION(PATH, metrics, prometheus_file, NOTHING, "",                                                                \
            "file with the metrics of this host, for the node exporter's text file collector (NAME.prom); empty: none") \
     OPTION(FLOAT, metrics, prometheus_interval_s, NOTHING, "15", 0.1, 3600,                                            \
-           "seconds between two writes of prometheus_file")
+           "seconds between two writes of prometheus_file")                                                            \
+    OPTION(PATHS, metrics, command, CALLS,                                                                             \
+           "words of a program that gets each line of metrics.jsonl on its standard input as the run goes on, "        \
+           "such as deploy/bridges/wandb.py (docs/howto/trackers.md); empty: none")                                    \
+    OPTION(FLOAT, metrics, command_wait_s, CALLS, "30", 0, 86400,                                                      \
+           "seconds that metrics.command has to finish when the run has ended; then it is killed")                     \
+    OPTION(INT, metrics, samples, NOTHING, "0", 0, 4096,                                                               \
+           "number of answers of each rollout that `tessera rl` writes as text to samples.jsonl, TensorBoard and "     \
+           "metrics.command; 0: none")                                                                                 \
+    OPTION(INT, metrics, histograms_every, CALLS, "0", 0, 1e9,                                                         \
+           "steps between histograms of trained weights and gradients in TensorBoard; 0: none")
 /* clang-format on */
 
 typedef struct tess_metrics_section {
