@@ -2,7 +2,7 @@
 # architecture, linked with a runtime that interprets the kernels (tests/device/ptx/ptx_cudart.c).
 file(GLOB ptx_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/device/ptx/ptx_*.c)
 set(ptx_parser ${ptx_sources})
-list(FILTER ptx_parser INCLUDE REGEX "ptx_(tokens|parse|decode|operations|integer|float|convert)\\.c$")
+list(FILTER ptx_parser INCLUDE REGEX "ptx_(tokens|parse[a-z_]*|decode|operations|integer|float|convert)\\.c$")
 add_library(tess_ptx_parser STATIC ${ptx_parser})
 target_include_directories(tess_ptx_parser PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
 target_compile_options(tess_ptx_parser PRIVATE -Wno-missing-field-initializers)

@@ -5,10 +5,15 @@
 #include "device/ptx/ptx_machine_impl.h"
 #include "device/ptx/ptx_operations.h"
 
+static bool is_write(ptx_use use)
+{
+    return use == PTX_WRITES || use == PTX_REPEATS;
+}
+
 static _Noreturn void stop_for_race(ptx_machine *m, const ptx_warp *w, int lane, const char *space, uint64_t at,
                                     const char *what, const ptx_actor *other, ptx_use use)
 {
-    static const char *const uses[] = {"reads", "writes", "updates"};
+    static const char *const uses[] = {"reads", "writes", "updates", "writes"};
     char who[64] = "several threads of its block", order[] = "no barrier";
     if (other->thread >= 0)
         snprintf(who, sizeof(who), "thread %d of block %u", other->thread, other->block);
@@ -62,9 +67,9 @@ char *ptx_shared_at(ptx_machine *m, const ptx_warp *w, int lane, uint64_t addres
         if (state[b] & PTX_IN_FLIGHT)
             ptx_stop(m, w, lane, "asynchronous copy: shared memory at %llu gets a copy that nobody has waited for",
                      (unsigned long long)address + (unsigned)b);
-        if (use != PTX_WRITES && !(state[b] & PTX_WRITTEN))
+        if (!is_write(use) && !(state[b] & PTX_WRITTEN))
             read_unwritten(m, w, lane, use, "shared memory", address + (unsigned)b);
-        if (use == PTX_WRITES)
+        if (is_write(use))
             state[b] = PTX_WRITTEN;
     }
     check_races(m, w, lane, "shared", m->races.shared, address, bytes, m->races.block_run, use);
@@ -92,7 +97,7 @@ char *ptx_global_at(ptx_machine *m, const ptx_warp *w, int lane, uint64_t addres
         ptx_stop(m, w, lane, "out of range: %llx is memory of the host", (unsigned long long)address);
     const uint64_t at = address - b->begin;
     for (int k = 0; k < bytes && b->unwritten != NULL; k++) {
-        if (use != PTX_WRITES && b->unwritten[at + (unsigned)k])
+        if (!is_write(use) && b->unwritten[at + (unsigned)k])
             read_unwritten(m, w, lane, use, "an allocation", at + (unsigned)k);
         else if (use != PTX_READS)
             b->unwritten[at + (unsigned)k] = 0;
@@ -243,6 +248,17 @@ void ptx_load(ptx_machine *m, ptx_warp *w, const ptx_instruction *i, uint32_t la
     }
 }
 
+/* Whether shared or global memory has these bytes. */
+static bool repeats(const ptx_machine *m, ptx_space space, uint64_t address, const char *x, int bytes)
+{
+    if (space == PTX_SHARED)
+        return (uint32_t)address + (uint64_t)bytes <= m->shared_bytes &&
+               memcmp(m->shared + (uint32_t)address, x, (size_t)bytes) == 0;
+    const ptx_block *b = space == PTX_GLOBAL ? ptx_heap_find(address) : NULL;
+    return b != NULL && address - b->begin + (uint64_t)bytes <= b->bytes &&
+           memcmp((const char *)(uintptr_t)address, x, (size_t)bytes) == 0;
+}
+
 void ptx_store(ptx_machine *m, ptx_warp *w, const ptx_instruction *i, uint32_t lanes)
 {
     uint64_t address[PTX_WARP];
@@ -252,9 +268,12 @@ void ptx_store(ptx_machine *m, ptx_warp *w, const ptx_instruction *i, uint32_t l
     for (int lane = 0; lane < PTX_WARP; lane++) {
         if (!(lanes >> lane & 1))
             continue;
-        char *to = place_at(m, w, lane, i->space, address[lane], i->bytes * i->vector, PTX_WRITES);
+        char x[PTX_MOST_OUT * sizeof(uint64_t)];
         for (int v = 0; v < i->vector; v++)
-            memcpy(to + v * i->bytes, &ptx_lanes(m, w, i->in[v])[lane], (size_t)i->bytes);
+            memcpy(x + v * i->bytes, &ptx_lanes(m, w, i->in[v])[lane], (size_t)i->bytes);
+        const ptx_use use = repeats(m, i->space, address[lane], x, i->bytes * i->vector) ? PTX_REPEATS : PTX_WRITES;
+        memcpy(place_at(m, w, lane, i->space, address[lane], i->bytes * i->vector, use), x,
+               (size_t)(i->bytes * i->vector));
     }
 }
 

@@ -213,10 +213,18 @@ int __cudaGetKernel(void **kernel, const void *host)
     return 0;
 }
 
+/* The file that the kernel was compiled from. */
+static const char *source_of(const ptx_module *m)
+{
+    const char *path = m->n_files > 1 && m->files[1] != NULL ? m->files[1] : "?", *name = strrchr(path, '/');
+    return name != NULL ? name + 1 : path;
+}
+
 static void log_launch(const registered_kernel *r, const ptx_launch *l, const ptx_counts *c)
 {
     char line[1024];
-    int n = snprintf(line, sizeof(line), "launch %s %u %u %zu", r->name, l->blocks, l->threads,
+    int n = snprintf(line, sizeof(line), "launch %s %s %s %u %u %zu", r->name, source_of(l->module),
+                     l->kernel->approximates ? "approximates" : "exact", l->blocks, l->threads,
                      (size_t)l->kernel->shared_bytes + l->dynamic_shared);
     const uint64_t counts[] = {c->warp_instructions, c->fused,          c->read_bytes,
                                c->written_bytes,     c->read_sectors,   c->written_sectors,

@@ -5,8 +5,9 @@
  * A run ends at the first fault. The message says what is wrong, and names the kernel, the block, the thread, the line
  * of the PTX and that of the source:
  * - an access outside every allocation, or not aligned to its size
- * - a value that nothing has written and that decides something: a branch, an address, a stored value, an element of a
- *   matrix. It comes from a register, from local or shared memory, or from global memory that is known to hold no value
+ * - a value that nothing has written and that decides something: an address, a stored value, an element of a matrix, or
+ *   whether a lane does any of that. It comes from a register, from local or shared memory, or from global memory that
+ * is known to hold no value
  * - two threads of a block that access the same bytes of shared or global memory without a barrier between, of which
  * one writes and not both are atomic; or threads of two blocks
  * - a barrier, shuffle, vote or matrix operation that not all of its threads reach, or that they reach in different

@@ -1,6 +1,6 @@
 /* The state of the parser, for its files. */
-#ifndef TESS_TESTS_DEVICE_PTX_PTX_PARSER_H
-#define TESS_TESTS_DEVICE_PTX_PTX_PARSER_H
+#ifndef TESS_TESTS_DEVICE_PTX_PARSER_H
+#define TESS_TESTS_DEVICE_PTX_PARSER_H
 
 #include <setjmp.h>
 
@@ -60,6 +60,32 @@ void *ptx_parse_alloc(ptx_parser *p, size_t bytes);
 void *ptx_parse_grow(ptx_parser *p, void *array, int n, size_t size);
 /* Returns the slot of a constant. */
 int ptx_parse_constant(ptx_parser *p, uint64_t value);
+/* Copies the text of a token. */
+char *ptx_parse_text(ptx_parser *p, const ptx_token *t);
+/* Take the next token, which must be a word or this sign. `what` is for the message. */
+ptx_token ptx_parse_word(ptx_parser *p, const char *what);
+void ptx_parse_sign(ptx_parser *p, const char *sign);
+/* Numbers: of a word, the next ones, and the next one if it is at most `most`. */
+uint64_t ptx_parse_number_of(ptx_parser *p, const ptx_token *t);
+uint64_t ptx_parse_number(ptx_parser *p);
+uint64_t ptx_parse_limited(ptx_parser *p, uint64_t most, const char *what);
+
+/* ptx_parse_variables.c: .align 8 .b8 name[24], with any of .ptr and .space between. *element gets the size of one of
+ * its elements. */
+ptx_variable ptx_parse_declaration(ptx_parser *p, ptx_space space, int *element);
+/* Returns the place of a variable after others that end at *end. */
+uint64_t ptx_parse_place(uint64_t *end, const ptx_variable *v);
+void ptx_parse_module_variable(ptx_parser *p, ptx_space space);
+ptx_variable *ptx_parse_kernel_variable(ptx_parser *p, ptx_variable v);
+ptx_variable *ptx_parse_find_variable(ptx_variable *list, int n, const ptx_token *t);
+
+/* ptx_parse_operands.c: ptx_parse_new_register returns the first of `count` new slots. The others take the next
+ * operand. */
+enum { PTX_MOST_REGISTERS = 1 << 16 };
+int ptx_parse_new_register(ptx_parser *p, int count);
+int ptx_parse_slot(ptx_parser *p);
+ptx_operand ptx_parse_operand(ptx_parser *p);
+
 /* Decodes one instruction. Its fields `line`, `guard` and those of the source are set. */
 void ptx_decode(ptx_parser *p, const ptx_token *name, const ptx_operand *operands, int n, ptx_instruction *i);
 

@@ -138,9 +138,10 @@ typedef struct ptx_kernel {
     int n_parameters;
     uint64_t parameter_bytes, shared_bytes, local_bytes; /* shared_bytes: without dynamic memory */
     int dynamic_align;
-    int max_threads; /* .maxntid; 0: not stated */
-    int granule;     /* smallest access to shared or global memory, in bytes */
-    int *targets;    /* targets of brx.idx */
+    int max_threads;   /* .maxntid; 0: not stated */
+    bool approximates; /* has instructions that are approximations */
+    int granule;       /* smallest access to shared or global memory, in bytes */
+    int *targets;      /* targets of brx.idx */
     int n_targets;
 } ptx_kernel;
 

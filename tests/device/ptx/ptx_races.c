@@ -47,7 +47,7 @@ const char *ptx_access_check(ptx_access *a, uint32_t run, const ptx_actor *who, 
         *a = (ptx_access){.run = run, .writer = nobody, .reader = nobody};
     const bool after_write = is_over(&a->writer, who);
     *other = a->writer;
-    if (!after_write && !(use == PTX_UPDATES && a->atomic))
+    if (!after_write && use != PTX_REPEATS && !(use == PTX_UPDATES && a->atomic))
         return "was written by";
     if (use == PTX_READS) {
         a->reader = is_over(&a->reader, who) ? *who : both(&a->reader, who);
@@ -57,6 +57,6 @@ const char *ptx_access_check(ptx_access *a, uint32_t run, const ptx_actor *who, 
     if (!is_over(&a->reader, who))
         return "was read by";
     a->writer = after_write ? *who : both(&a->writer, who);
-    a->atomic = use == PTX_UPDATES;
+    a->atomic = use == PTX_UPDATES || (use == PTX_REPEATS && a->atomic && !after_write);
     return NULL;
 }

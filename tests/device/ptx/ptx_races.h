@@ -6,7 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum ptx_use { PTX_READS, PTX_WRITES, PTX_UPDATES } ptx_use; /* PTX_UPDATES: an atomic */
+/* PTX_UPDATES: an atomic. PTX_REPEATS: a write of what is there, as of threads that all set one flag; it may follow
+ * another thread's write, but not a read. */
+typedef enum ptx_use { PTX_READS, PTX_WRITES, PTX_UPDATES, PTX_REPEATS } ptx_use;
 
 /* A thread at a moment. A barrier of the block begins a new phase of all its threads; one of the warp a new turn of its
  * lanes. */

@@ -48,14 +48,29 @@ void ptx_need(ptx_machine *m, const ptx_warp *w, int slot, uint32_t lanes, const
              what, (unsigned long long)m->source.at, m->source.space, m->source.line);
 }
 
-static uint32_t true_lanes(ptx_machine *m, const ptx_warp *w, int slot, uint32_t lanes)
+static uint32_t true_lanes_of(const uint64_t truth[PTX_WARP])
 {
-    const uint64_t *truth = ptx_lanes(m, w, slot);
     uint32_t mask = 0;
-    ptx_need(m, w, slot, lanes, "a condition");
     for (int lane = 0; lane < PTX_WARP; lane++)
         mask |= (uint32_t)(truth[lane] & 1) << lane;
-    return mask & lanes;
+    return mask;
+}
+
+static uint32_t true_lanes(ptx_machine *m, const ptx_warp *w, int slot, uint32_t lanes)
+{
+    ptx_need(m, w, slot, lanes, "a condition");
+    return true_lanes_of(ptx_lanes(m, w, slot)) & lanes;
+}
+
+/* The lanes that an instruction's guard lets through. Branches may depend on a value that nothing has written: nvcc
+ * computes ahead what it does not use. */
+static uint32_t guarded_lanes(ptx_machine *m, const ptx_warp *w, const ptx_instruction *i, uint32_t lanes)
+{
+    if (i->guard == PTX_NO_SLOT)
+        return lanes;
+    const uint32_t truth =
+        i->kind == PTX_BRANCH ? true_lanes_of(ptx_lanes(m, w, i->guard)) : true_lanes(m, w, i->guard, lanes);
+    return (i->guard_negated ? ~truth : truth) & lanes;
 }
 
 /* ---- Instructions of one lane ---- */
@@ -68,6 +83,10 @@ static void compute(ptx_machine *m, ptx_warp *w, const ptx_instruction *i, uint3
     for (int k = 0; k < i->n_in; k++) {
         x[k] = ptx_lanes(m, w, i->in[k]);
         known &= ptx_known(w, i->in[k]);
+    }
+    if (i->class_ == PTX_CLASS_MOVE && i->n_in == 3) { /* selp: the source that is not chosen does not matter */
+        const uint32_t first = true_lanes_of(x[2]);
+        known = ptx_known(w, i->in[2]) & ((first & ptx_known(w, i->in[0])) | (~first & ptx_known(w, i->in[1])));
     }
     const bool divides = i->class_ == PTX_CLASS_SPECIAL && i->type.kind != PTX_FLOAT;
     for (int lane = 0; lane < PTX_WARP; lane++) {
@@ -89,10 +108,12 @@ static void set_known(ptx_warp *w, int slot, uint32_t known, uint32_t lanes)
         w->known[slot] = (w->known[slot] & ~lanes) | (known & lanes);
 }
 
+/* nvcc packs a value with a register that nothing has written, and takes the value out again. So the result counts as
+ * written if one of its parts is. */
 static void pack(const ptx_machine *m, ptx_warp *w, const ptx_instruction *i, uint32_t lanes)
 {
     const int bits = 8 * i->bytes;
-    uint32_t known = UINT32_MAX;
+    uint32_t known = 0;
     for (int lane = 0; lane < PTX_WARP; lane++) {
         uint64_t x = 0;
         if (!(lanes >> lane & 1))
@@ -102,7 +123,7 @@ static void pack(const ptx_machine *m, ptx_warp *w, const ptx_instruction *i, ui
         w->registers[i->out[0]][lane] = x;
     }
     for (int k = 0; k < i->n_in; k++)
-        known &= ptx_known(w, i->in[k]);
+        known |= ptx_known(w, i->in[k]);
     set_known(w, i->out[0], known, lanes);
 }
 
@@ -297,9 +318,7 @@ static void run_group(ptx_machine *m, ptx_warp *w, int at, uint32_t lanes)
             return;
         }
         const ptx_instruction *i = m->now = &k->code[at];
-        const uint32_t active = i->guard == PTX_NO_SLOT ? lanes
-                                : !i->guard_negated     ? true_lanes(m, w, i->guard, lanes)
-                                                        : lanes & ~true_lanes(m, w, i->guard, lanes);
+        const uint32_t active = guarded_lanes(m, w, i, lanes);
         if (--m->steps_left == 0)
             ptx_stop(m, w, __builtin_ctz(lanes), "it does not end");
         at++;
