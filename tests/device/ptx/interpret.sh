@@ -11,9 +11,9 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # Tests with the rows linked, then those of the plug-in: a program and the cases to run, or "" for all.
-quick=(copy_rows rope glu norm rows routing gemm_fused)
-slow=(convert reduce embedding cross_entropy adamw gemm_leaves "attention output_and" "attention behind_cached")
-plugin=("test_device_cuda every_row" "test_device_cuda_tensor " "test_device_cuda_products products_are_within")
+quick=(copy_rows convert rope glu norm rows routing gemm_fused ptx_attention)
+slow=(reduce embedding cross_entropy adamw "attention output_and")
+plugin=("test_device_cuda every_row" "test_device_cuda_tensor " "test_device_cuda_products products_are_within" "test_device_cuda_products rows_do_not")
 # Kernels that no test launches, and why: lines of left_out.txt with `all`, or with `quick` for the quick tests.
 declare -A left_out=()
 while read -r mode kernel reason; do
