@@ -62,6 +62,9 @@ static const struct {
     {"object-store", "Failed to upload",
      "{\"simapp_exception\": {\"function\": \"save\", \"message\": \"Exception [Failed to upload /opt/c/0.data to "
      "bucket/x"},
+    {"kv-transfer-not-started", "",
+     "RuntimeError: [TensorRT-LLM][ERROR] Assertion failed: status == NIXL_SUCCESS\n(../nixl/transferAgent.cpp:416)"},
+    {"batch-time-limit", "", "ERROR: Not retrying job due to wall clock limit (job automatically killed on the node)"},
     /* engines */
     {"engine-model-unknown", "OddForCausalLM",
      "ValueError: Model architectures ['OddForCausalLM'] are not supported for now. Supported architectures: []"},

@@ -190,7 +190,8 @@ static bool is_torn(log_wrap wrap, const char *line, size_t size, const char *ne
     const bool inside =
         islower(first) || isdigit(first) || first == '=' || (!wrap.at_words && (isupper(first) || first == '/'));
     const bool number = isdigit(first) || (!wrap.at_words && (first == ':' || first == '.' || first == '-'));
-    return last == ',' || (open && inside) || (isdigit(last) && number);
+    const bool sentence = last == '.' && isupper(first); /* more likely two whole lines */
+    return last == ',' || (open && inside && !sentence) || (isdigit(last) && number);
 }
 
 /* Whether terminals or programs that cut lines often use this width. */
@@ -252,7 +253,7 @@ static size_t longest(const char *text, size_t size)
     return most < LEAST_WIDTH ? 0 : most;
 }
 
-/* Where both ways fit, lines were cut between words if that explains more continuations, and lines that are
+/* If both ways fit, lines were cut between words if that explains more continuations, and lines that are
  * shorter than the longest show it. */
 log_wrap log_wrap_find(const char *text, size_t size)
 {
