@@ -36,7 +36,7 @@ portable() {
     local to=$packages/portable docs=$packages/portable/share/doc/tessera package libraries
     rm -rf "$to"
     cmake --install "$1" --prefix "$to" >/dev/null
-    # By default cmake keeps a file that was made in the same second, as the usual program may be.
+    # The variable: else cmake keeps a file that has the time of the new one, to the second.
     CMAKE_INSTALL_ALWAYS=1 cmake --install "$1" --prefix "$to" --component portable >/dev/null
     libraries=$(dirname "$(find "$to/lib" -name libtessera.so.0)")/tessera
     mkdir -p "$libraries"
