@@ -6,7 +6,7 @@ TEST_JOBS ?= $(shell expr 2 '*' $$(nproc)) # most tests wait half of their time
 TEXT = out/kjv.txt
 EMULATED = ^test_(device_(emulated|gemm|attention|norm|glu|rope|reduce|adamw|convert|cross_entropy|embedding|moments|fp8|select)|nn_rows|nn_points|golden_(llama|mistral|qwen2|qwen3|gpt2)$$)
 
-.PHONY: all run rl chat needle bench tests-built test test-bare test-ranks test-layouts test-matrices test-far test-emulated test-slurm test-gpu test-deploy test-kubernetes test-copies bench-gpu install deb tarball wheels image clean
+.PHONY: all run rl chat needle bench tests-built test test-bare test-ranks test-layouts test-matrices test-far test-ptx test-emulated test-slurm test-gpu test-deploy test-kubernetes test-copies test-readers bench-gpu install deb tarball wheels image clean
 
 all: $(BUILD)/build.ninja
 	@cmake --build $(BUILD) --parallel $(JOBS) --target tessera
@@ -94,10 +94,20 @@ test-matrices: tests-built
 test-copies: tests-built
 	@TESS_TEST_FAULTS=500 $(TEST_BUILD)/tests/test_ckpt_copies
 
+# Programs that read what Tessera writes, each with a short run (tests/readers/run): TensorBoard, W&B, MLflow, Aim, Prometheus, a
+# browser. Installs Debian packages, and Python packages in the build folder. Under ten minutes.
+test-readers: all
+	@tools/deps readers
+	@tests/readers/run $(BUILD)
+
 # More tests with the model on the far device: waits and fetches that only a GPU would miss. Some minutes.
 test-far: tests-built
 	@ctest --test-dir $(TEST_BUILD) -C far -R "test_(far|resident)_" --parallel $(TEST_JOBS) --output-on-failure --no-label-summary \
 	    --no-tests=error
+
+# The kernels for GPUs as nvcc compiles them, for every architecture, on an interpreter of PTX. Skipped without nvcc. Some minutes.
+test-ptx: tests-built
+	@TESS_PTX_LARGE=1 bash tests/device/ptx/interpret.sh $(TEST_BUILD) all; code=$$?; [ $$code = 77 ] || exit $$code
 
 # The kernels of AVX-512 and AMX on a machine that has neither, computed with AVX2 (tools/emulate): their products, attention and
 # rows against the definition, in any batch, and the recorded bits of every model. About fifteen minutes.

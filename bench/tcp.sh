@@ -46,21 +46,20 @@ iperf() {
 
 # links ROW [--tls]: Gbit/s of payload that crosses in one direction.
 links() {
-    local k ended code=0 port=$((20000 + RANDOM % 12000))
-    local -A running=()
+    local k side code=0 port=$((20000 + RANDOM % 12000)) sides=()
     for k in 1 0; do
         "$hosts" exec h$((k + 1)) "$tessera" launch --rdzv "$address:$port" --nnodes 2 --node-rank $k -- bench comm \
             --filter "$1" --min-bytes "$bytes" --max-bytes "$bytes" --threads 1 "${@:2}" \
             --json="$work/report.$k" >"$work/log.$k" 2>&1 &
-        running[$!]=$k
+        sides+=($!)
         : >"$work/running/$!"
     done
-    while [ ${#running[@]} -gt 0 ]; do
-        wait -n -p ended "${!running[@]}" || code=$?
-        rm "$work/running/$ended"
-        unset "running[$ended]"
-        [ $code = 0 ] || { cat "$work"/log.* >&2; exit 1; }
+    # If one side fails, the other one loses its peer and ends too.
+    for side in "${sides[@]}"; do
+        wait "$side" || code=$?
+        rm "$work/running/$side"
     done
+    [ $code = 0 ] || { cat "$work"/log.* >&2; exit 1; }
     jq --arg name "$1" '[.tables[].rows[] | select(.name | startswith($name)) | .link] | max' "$work/report.0"
 }
 

@@ -28,11 +28,11 @@ function(tess_own_files name list)
   set(${list} ${files} PARENT_SCOPE)
 endfunction()
 
-# Every .yaml and .jinja below src/NAME goes into the library as the bytes of `tess_data_STEM` (tools/embed.cmake). The
+# Every .yaml, .jinja, .css and .js below src/NAME goes into the library as the bytes of `tess_data_STEM` (tools/embed.cmake). The
 # C file's name differs from those below src/, because check-layers knows members of archives by their names.
 function(tess_embed_data name list)
   file(GLOB_RECURSE files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.yaml
-       ${CMAKE_SOURCE_DIR}/src/${name}/*.jinja)
+       ${CMAKE_SOURCE_DIR}/src/${name}/*.jinja ${CMAKE_SOURCE_DIR}/src/${name}/*.css ${CMAKE_SOURCE_DIR}/src/${name}/*.js)
   tess_own_files(${name} files)
   set(generated ${${list}})
   foreach(file ${files})
@@ -116,7 +116,7 @@ endfunction()
 function(tess_library)
   get_property(modules GLOBAL PROPERTY TESS_MODULES)
   add_custom_target(archives DEPENDS ${modules}) # what tools/check-layers reads; the command needs fewer
-  list(REMOVE_ITEM modules tess_cli tess_bench tess_rl tess_verify tess_control)
+  list(REMOVE_ITEM modules tess_cli tess_bench tess_rl tess_verify tess_control tess_page)
   set(objects "")
   foreach(module ${modules})
     list(APPEND objects $<TARGET_OBJECTS:${module}>)

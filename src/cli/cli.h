@@ -109,8 +109,8 @@ void cli_progress_report(void *progress, uint64_t done, uint64_t all);
 enum { CLI_DOCTOR_FINDS = 3 };
 
 extern const cli_command cli_train, cli_rl, cli_init, cli_eval, cli_generate, cli_chat, cli_tokenize, cli_convert,
-    cli_run, cli_launch, cli_slurm, cli_info, cli_bench, cli_top, cli_verify, cli_trace, cli_mesh, cli_pipeline,
-    cli_run_report, cli_debug, cli_plan;
+    cli_run, cli_launch, cli_slurm, cli_info, cli_bench, cli_top, cli_dash, cli_verify, cli_trace, cli_mesh,
+    cli_pipeline, cli_run_report, cli_debug, cli_plan;
 extern const cli_command cli_rl_samples;
 extern const cli_command cli_ckpt_ls, cli_ckpt_inspect, cli_ckpt_verify, cli_ckpt_diff, cli_ckpt_merge, cli_ckpt_split,
     cli_ckpt_extract, cli_ckpt_edit, cli_ckpt_prune;

@@ -3,11 +3,27 @@
 
 #include <stdio.h>
 
+#include "cli/flags/output_flags.h"
+#include "control/record/error_record.h"
 #include "control/supervise/stderr_lines.h"
 
 static void look_after_saves(void *service)
 {
     tess_async_service_look(service);
+}
+
+/* Bounds of the files, as a run's configuration has them by default. */
+enum { MOST_BYTES = 16 << 20, MOST_KEPT = 2 };
+
+static tess_status plan_output(const cli_output_flags *given, tess_output_plan *plan)
+{
+    *plan = (tess_output_plan){.folder = given->folder,
+                               .redirects = given->redirects,
+                               .tee = given->tee,
+                               .filter = given->ranks,
+                               .max_bytes = MOST_BYTES,
+                               .n_kept = MOST_KEPT};
+    return tess_output_plan_check(plan);
 }
 
 static int run(TESS_UNUSED tess_mem *mem, int argc, char **argv)
@@ -16,15 +32,22 @@ static int run(TESS_UNUSED tess_mem *mem, int argc, char **argv)
     tess_ranks ranks = {0};
     tess_launch_options options = {
         .grace_s = TESS_LAUNCH_GRACE_S, .soft_timeout_s = 0.75, .reporter = tess_stderr_lines};
-    const cli_flag flags[] = {
+    tess_output_plan plan;
+    cli_output_flags output;
+    cli_flag flags[3 + CLI_OUTPUT_FLAGS] = {
         {"-n", "RANKS", "processes to start (1)", .text = &n_ranks},
         {"--grace", "SECONDS", "time for the others to end once a rank is lost (5)", .number = &options.grace_s,
          .most = 1e6},
         {"--trace", "FOLDER", "keep each rank's last events there, for `tessera trace FOLDER`", .text = &trace}};
-    int n = cli_parse(argc, argv, &cli_run, flags, 3);
+    cli_output_flags_of(&output, flags + 3);
+    int n = cli_parse(argc, argv, &cli_run, flags, sizeof(flags) / sizeof(flags[0]));
     if (n == 0)
         return cli_misuse(&cli_run, "name the program to run");
+    if (output.folder == NULL && cli_output_is_given(&output))
+        return cli_misuse(&cli_run, "-r, -t and --local-ranks-filter are about files: give --log-dir DIR, too");
     tess_status status = cli_count_ranks(n_ranks, &ranks);
+    if (status == TESS_OK)
+        status = plan_output(&output, &plan);
     if (status != TESS_OK)
         return cli_end(status);
     argv[n + 1] = NULL;
@@ -34,12 +57,19 @@ static int run(TESS_UNUSED tess_mem *mem, int argc, char **argv)
     if (status != TESS_OK)
         return cli_end(status);
     options.trace_folder = trace;
+    options.record_folder = output.folder != NULL ? output.folder : trace;
+    options.output = &plan;
+    tess_error_record_begin(options.record_folder);
     options.look = look_after_saves;
     options.helpers = saves;
     status = tess_ranks_start(&ranks, argv + 1, &options, &result);
     tess_async_service_stop(&saves);
     if (status != TESS_OK)
         return cli_end(status);
+    if (ranks.is_warden)
+        tess_error_record_end_warden(&options, &result);
+    else
+        tess_error_record_end(&options, &result, false);
     if (result.report[0] != '\0' && !result.reported)
         fprintf(stderr, "tessera: %s\n", result.report);
     return result.exit_code;

@@ -32,6 +32,7 @@ static const cli_entry entries[] = {
     {NULL, &cli_mesh},
     {NULL, &cli_pipeline},
     {"understand and debug", &cli_top},
+    {NULL, &cli_dash},
     {NULL, &cli_trace},
     {NULL, &cli_doctor},
     {NULL, &cli_verify},

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/os/os.h"
 #include "base/text/json.h"
@@ -16,9 +17,11 @@
 #include "engine/model/tied_head.h"
 
 typedef struct info_request {
-    const char *target;          /* a model's folder, a config.json, or a run's configuration; NULL: none */
-    char **overrides, **filters; /* filters: parts of keys; if there are any, only options with them are shown */
+    const char *target; /* a model's folder, a config.json, or a run's configuration; NULL: none */
+    /* filters: names of sections, or parts of keys; if there are any, only these options are shown */
+    char **overrides, **filters;
     int n_overrides, n_filters;
+    const char *word; /* only options with this word in their key or help are shown; NULL: all */
     tess_ranks ranks;
     bool is_counted; /* the number of ranks was given */
 } info_request;
@@ -46,6 +49,20 @@ static const tess_form_part form[] = {
     {.text = tess_memory_form},
     {NULL, NULL}};
 
+/* The options that were asked for: on a line each, and on a narrow terminal on several. */
+static const tess_form_part chosen_form[] = {
+    {.list = "sections",
+     .text =
+         "{name}: {help}\n{*options}  {setting:-34} {type}[ ({choices})][{changed:!} {[}default [{default}|empty]{]}]: "
+         "{help:6w}\n{/}"},
+    {NULL, NULL}};
+static const tess_form_part narrow_form[] = {
+    {.list = "sections",
+     .text = "{name}: {help:2w}\n{*options}  {setting}\n      {type}[\n      ({choices})][{changed:!}\n      "
+             "{[}default [{default}|empty]{]}]\n      {help:6w}\n{/}"},
+    {NULL, NULL}};
+enum { NARROW_BELOW = 100 };
+
 static void add_fact(json_t *machine, const char *name, const char *text)
 {
     json_array_append_new(machine, json_pack("{s:s, s:o}", "name", name, "text", tess_json_text(text)));
@@ -72,34 +89,115 @@ static tess_status describe_machine(json_t *report)
     return TESS_OK;
 }
 
-static bool has_part(const char *key, char *const *parts, int n)
+/* Returns the section with this name, or NULL. */
+static const tess_option_section *find_section(const char *name)
+{
+    int n_tables;
+    const tess_option_table *tables = tess_config_tables(&n_tables);
+    for (int t = 0; t < n_tables; t++)
+        if (strcmp(tables[t].section->name, name) == 0)
+            return tables[t].section;
+    return NULL;
+}
+
+/* Whether the words ask for the option: one of them is its section's name, or a part of its key that is no section's
+ * name. Without words: always. */
+static bool is_meant(const tess_option_section *section, const char *key, char *const *words, int n)
 {
     bool any = n == 0;
     for (int i = 0; i < n; i++)
-        any = any || strstr(key, parts[i]) != NULL;
+        any = any ||
+              (find_section(words[i]) != NULL ? strcmp(words[i], section->name) == 0 : strstr(key, words[i]) != NULL);
     return any;
 }
 
-/* Returns how many options have one of these parts in their keys. */
-static int count_options(char *const *parts, int n)
+static bool is_chosen(const tess_option_section *section, const tess_option *row, const info_request *r)
+{
+    return is_meant(section, row->key, r->filters, r->n_filters) &&
+           (r->word == NULL || strcasestr(row->key, r->word) != NULL || strcasestr(row->help, r->word) != NULL);
+}
+
+static bool chooses(const info_request *r)
+{
+    return r->n_filters > 0 || r->word != NULL;
+}
+
+/* Returns how many options the request chooses. */
+static int count_options(const info_request *r)
 {
     int n_tables, n_found = 0;
     const tess_option_table *tables = tess_config_tables(&n_tables);
     for (int t = 0; t < n_tables; t++)
         for (int i = 0; i < tables[t].section->n_rows; i++)
-            n_found += has_part(tables[t].section->rows[i].key, parts, n);
+            n_found += is_chosen(tables[t].section, &tables[t].section->rows[i], r);
     return n_found;
+}
+
+static bool is_word_of_options(char *word)
+{
+    return count_options(&(info_request){.filters = &word, .n_filters = 1}) > 0;
+}
+
+/* Refuses a word that names no section and is in no key: names the nearest section, and all of them. */
+static tess_status refuse_word(const char *what, const char *word)
+{
+    char hint[TESS_HINT_BYTES], all[1024] = "";
+    const char *names[64];
+    int n_tables;
+    const tess_option_table *tables = tess_config_tables(&n_tables);
+    for (int t = 0; t < n_tables; t++) {
+        names[t] = tables[t].section->name;
+        const size_t at = strlen(all);
+        snprintf(all + at, sizeof(all) - at, "%s%s", t > 0 ? ", " : "", names[t]);
+    }
+    return TESS_FAIL(TESS_E_INVALID, "%s%s; the sections are %s", what,
+                     tess_options_hint("", word, names, n_tables, "", hint), all);
+}
+
+static tess_status check_words(const info_request *r)
+{
+    char what[256];
+    for (int i = 0; i < r->n_filters; i++) {
+        snprintf(what, sizeof(what), "no option has '%.60s' in its key, and no section has this name", r->filters[i]);
+        if (!is_word_of_options(r->filters[i]))
+            return refuse_word(what, r->filters[i]);
+    }
+    TESS_CHECK(!chooses(r) || count_options(r) > 0, TESS_E_INVALID,
+               "--filter: no option%s has '%.60s' in its key or its explanation", r->n_filters > 0 ? " of these" : "",
+               r->word != NULL ? r->word : "");
+    return TESS_OK;
+}
+
+/* Writes the type of an option, and its range where it has one. Returns text. */
+static const char *type_of(const tess_option *row, char *text, size_t size)
+{
+    static const char *const names[] = {
+        [TESS_OPTION_BOOL] = "true or false", [TESS_OPTION_INT] = "integer", [TESS_OPTION_BYTES] = "bytes",
+        [TESS_OPTION_FLOAT] = "number",       [TESS_OPTION_TEXT] = "text",   [TESS_OPTION_CHOICE] = "choice",
+        [TESS_OPTION_LIST] = "list",          [TESS_OPTION_OWN] = "text"};
+    const bool is_path = row->is_path;
+    if (row->type == TESS_OPTION_INT)
+        snprintf(text, size, "integer from %lld to %lld", (long long)row->least, (long long)row->most);
+    else if (row->type == TESS_OPTION_FLOAT)
+        snprintf(text, size, "number from %g to %g", row->min, row->max);
+    else
+        snprintf(text, size, "%s%s", names[row->type],
+                 !is_path                        ? ""
+                 : row->type == TESS_OPTION_LIST ? " of paths"
+                                                 : ", a path");
+    return text;
 }
 
 static tess_status describe_option(const tess_option *row, const void *values, json_t *options)
 {
-    char value[2048], setting[2560];
+    char value[2048], setting[2560], type[128];
     TESS_TRY(tess_options_format(row, values, value, sizeof(value)));
     snprintf(setting, sizeof(setting), "%s=%s", strchr(row->key, '.') + 1, value);
-    json_array_append_new(options, json_pack("{s:s, s:o, s:o, s:s, s:s*, s:s, s:b}", "key", row->key, "value",
-                                             tess_json_text(value), "setting", tess_json_text(setting), "help",
-                                             row->help, "choices", row->choices, "default", row->fallback, "changed",
-                                             !tess_options_is_default(row, values)));
+    json_array_append_new(options,
+                          json_pack("{s:s, s:o, s:o, s:s, s:s, s:s*, s:s, s:b}", "key", row->key, "value",
+                                    tess_json_text(value), "setting", tess_json_text(setting), "type",
+                                    type_of(row, type, sizeof(type)), "help", row->help, "choices", row->choices,
+                                    "default", row->fallback, "changed", !tess_options_is_default(row, values)));
     return TESS_OK;
 }
 
@@ -116,7 +214,7 @@ static tess_status describe_options(const tess_config *config, const info_reques
         json_auto_t *item =
             json_pack("{s:s, s:s, s:o}", "name", section->name, "help", section->help, "options", options);
         for (int i = 0; i < section->n_rows; i++)
-            if (has_part(section->rows[i].key, r->filters, r->n_filters))
+            if (is_chosen(section, &section->rows[i], r))
                 TESS_TRY(describe_option(&section->rows[i], tess_options_section(&tables[t], config), options));
         if (json_array_size(options) > 0)
             json_array_append(sections, item);
@@ -220,7 +318,7 @@ static tess_status describe_config(tess_mem *mem, tess_config *config, const inf
 {
     char path[1024];
     TESS_TRY(describe_options(config, r, report));
-    if (r->n_filters > 0)
+    if (chooses(r))
         return TESS_OK;
     if (config->model.config[0] == '\0' && config->model.path[0] == '\0')
         return TESS_OK;
@@ -238,12 +336,16 @@ static tess_status describe(tess_mem *mem, const info_request *r, json_t *report
     bool json = r->target != NULL && tess_text_ends_with(r->target, ".json");
     TESS_CHECK(!(folder || json) || r->n_overrides == 0, TESS_E_INVALID,
                "'%s': only a run's configuration has options to set", r->overrides[0]);
-    TESS_CHECK(!(folder || json) || r->n_filters == 0, TESS_E_INVALID,
-               "'%s': only a run's configuration has options to choose from", r->filters[0]);
-    for (int i = 0; i < r->n_filters; i++)
-        TESS_CHECK(count_options(&r->filters[i], 1) > 0, TESS_E_INVALID, "no option has '%.60s' in its key",
-                   r->filters[i]);
-    if (r->n_filters == 0)
+    TESS_CHECK(!(folder || json) || !chooses(r), TESS_E_INVALID,
+               "'%s': only a run's configuration has options to choose from",
+               r->n_filters > 0 ? r->filters[0] : "--filter");
+    TESS_TRY(check_words(r));
+    if (r->target != NULL && strpbrk(r->target, "./") == NULL && !tess_os_is_file(r->target) && !folder) {
+        char what[256];
+        snprintf(what, sizeof(what), "'%.60s' is no file, no section and no part of a key", r->target);
+        return refuse_word(what, r->target);
+    }
+    if (!chooses(r))
         TESS_TRY(describe_machine(report));
     if (folder) {
         TESS_TRY(tess_model_folder_file(r->target, "config.json", path, sizeof(path)));
@@ -255,12 +357,12 @@ static tess_status describe(tess_mem *mem, const info_request *r, json_t *report
     return describe_config(mem, &config, r, report);
 }
 
-/* Sorts the words into target, overrides and filters. The first word is no target if there is no such file, but an
- * option with this part in its key. */
+/* Sorts the words into target, overrides and filters. The first word is no target if there is no such file, but a
+ * section with this name, or an option with this part in its key. */
 static void sort_words(char **words, int n, info_request *r)
 {
     const bool is_word = n > 0 && strchr(words[0], '=') == NULL;
-    if (is_word && (tess_os_is_file(words[0]) || tess_os_is_dir(words[0]) || count_options(words, 1) == 0)) {
+    if (is_word && (tess_os_is_file(words[0]) || tess_os_is_dir(words[0]) || !is_word_of_options(words[0]))) {
         r->target = *words++;
         n--;
     }
@@ -276,6 +378,15 @@ static void sort_words(char **words, int n, info_request *r)
     r->n_filters = n - r->n_overrides;
 }
 
+/* Prints the options that were asked for, as wide as the terminal is. */
+static tess_status print_chosen(tess_mem *mem, const json_t *report)
+{
+    tess_buffer text = {.mem = mem};
+    const int own = cli_columns(STDOUT_FILENO), columns = own > 0 ? own : TESS_FORM_WIDTH;
+    return cli_print_text(tess_form_print(&text, columns < NARROW_BELOW ? narrow_form : chosen_form, columns, report),
+                          &text);
+}
+
 static int run(tess_mem *mem, int argc, char **argv)
 {
     const char *n_ranks = NULL;
@@ -283,6 +394,7 @@ static int run(tess_mem *mem, int argc, char **argv)
     tess_form_style style = TESS_FORM_TEXT;
     const cli_flag flags[] = {
         {"-n", "RANKS", "processes on this machine: whose memory is predicted (1)", .text = &n_ranks},
+        {"--filter", "WORD", "show only options with this word in their key or explanation", .text = &r.word},
         CLI_STYLES(&style)};
     sort_words(argv + 1, cli_parse(argc, argv, &cli_info, flags, sizeof(flags) / sizeof(flags[0])), &r);
     r.is_counted = n_ranks != NULL;
@@ -291,17 +403,20 @@ static int run(tess_mem *mem, int argc, char **argv)
     if (status == TESS_OK)
         status = describe(mem, &r, report);
     if (status == TESS_OK || style == TESS_FORM_TEXT) { /* people also see what stands before an error */
-        tess_status printed = cli_report(mem, json_incref(report), form, style, JSON_INDENT(2));
+        tess_status printed = style == TESS_FORM_TEXT && chooses(&r)
+                                  ? print_chosen(mem, report)
+                                  : cli_report(mem, json_incref(report), form, style, JSON_INDENT(2));
         status = status == TESS_OK ? printed : status;
     }
     return cli_end(status);
 }
 
 const cli_command cli_info = {
-    "info", "[[CONFIG.yaml] [-n RANKS] [section.key=value ...] [WORD ...] | MODEL_DIR | config.json]",
+    "info", "[[CONFIG.yaml] [-n RANKS] [section.key=value ...] [SECTION|WORD ...] | MODEL_DIR | config.json]",
     "show this machine, every option with its value, a model's parameters, the memory of a run\n"
-    "WORD, such as optimizer or lr: only options with this in their key.",
-    .examples = "tessera info\n"
-                "tessera info optimizer\n"
+    "SECTION, such as optimizer: only the options of this section, with their types.\n"
+    "WORD, such as lr: only options with this in their key.",
+    .examples = "tessera info optimizer\n"
+                "tessera info --filter 'learning rate'\n"
                 "tessera info examples/kjv.yaml -n 4",
     .run = run};

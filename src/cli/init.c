@@ -6,7 +6,8 @@
 #include "cli/cli.h"
 #include "config/config.h"
 
-/* A kind of run. `settings` ends with NULL. Keys without a value have none that fits all: the user names it. */
+/* A kind of run. `settings` ends with NULL; they come after those of all kinds. Keys without a value have none that
+ * fits all: the user names it. */
 typedef struct init_kind {
     const char *name, *title;
     const char *command; /* command that starts the run */
@@ -14,37 +15,33 @@ typedef struct init_kind {
 } init_kind;
 
 /* clang-format off */
+static const char *const of_all[] = {
+    "training.steps=500", "training.local_batch_size=4", "training.seq_len=1024", "optimizer.weight_decay=0",
+    "lr_scheduler.warmup_steps=20", "checkpoint.interval=100", "validation.fraction=0.05", "validation.interval=50",
+    "metrics.log_freq=10", NULL};
+
 static const char *const pretrain[] = {
-    "job.dump_folder=out/pretrain", "model.config=llama-5m", "data.files=book.txt",
-    "training.steps=450", "training.local_batch_size=4", "training.global_batch_size=8", "training.seq_len=256",
-    "training.max_norm=1.0", "optimizer.lr=3e-3", "optimizer.weight_decay=0.1", "lr_scheduler.warmup_steps=40",
-    "lr_scheduler.decay_type=cosine", "lr_scheduler.min_lr_factor=0.05", "parallelism.shard_strategy=full",
-    "checkpoint.interval=225", "validation.fraction=0.05", "validation.interval=150", "metrics.log_freq=25",
-    "sample.prompt=The", NULL};
+    "job.dump_folder=out/pretrain", "model.config=llama-5m", "data.files=book.txt", "training.steps=450",
+    "training.global_batch_size=8", "training.seq_len=256", "training.max_norm=1.0", "optimizer.lr=3e-3",
+    "optimizer.weight_decay=0.1", "lr_scheduler.warmup_steps=40", "lr_scheduler.decay_type=cosine",
+    "lr_scheduler.min_lr_factor=0.05", "parallelism.shard_strategy=full", "checkpoint.interval=225",
+    "validation.interval=150", "metrics.log_freq=25", "sample.prompt=The", NULL};
 static const char *const text[] = {
-    "job.dump_folder=out/text", "model.path=models/base", "data.files=book.txt",
-    "training.steps=500", "training.local_batch_size=4", "training.global_batch_size=8", "training.seq_len=512",
-    "training.max_norm=1.0", "optimizer.lr=2e-5", "optimizer.weight_decay=0.1", "lr_scheduler.warmup_steps=20",
-    "activation_checkpoint.mode=none", "parallelism.shard_strategy=full", "checkpoint.interval=100",
-    "validation.fraction=0.05", "validation.interval=100", "metrics.log_freq=10", NULL};
+    "job.dump_folder=out/text", "model.path=models/base", "data.files=book.txt", "training.global_batch_size=8",
+    "training.seq_len=512", "training.max_norm=1.0", "optimizer.lr=2e-5", "optimizer.weight_decay=0.1",
+    "activation_checkpoint.mode=none", "parallelism.shard_strategy=full", "validation.interval=100", NULL};
 static const char *const chat[] = {
-    "job.dump_folder=out/chat", "model.path=models/base", "data.files=chats.jsonl",
-    "training.steps=500", "training.local_batch_size=4", "training.global_batch_size=16", "training.seq_len=1024",
-    "training.max_norm=1.0", "optimizer.lr=2e-5", "optimizer.weight_decay=0", "lr_scheduler.warmup_steps=20",
-    "parallelism.shard_strategy=full", "checkpoint.interval=100", "validation.fraction=0.05",
-    "validation.interval=50", "validation.patience=3", "metrics.log_freq=10", NULL};
+    "job.dump_folder=out/chat", "model.path=models/base", "data.files=chats.jsonl", "training.global_batch_size=16",
+    "training.max_norm=1.0", "optimizer.lr=2e-5", "parallelism.shard_strategy=full", "validation.patience=3", NULL};
 static const char *const lora[] = {
     "job.dump_folder=out/lora", "model.path=models/base", "lora.rank=16", "lora.alpha=32", "lora.targets=all-linear",
-    "data.files=chats.jsonl", "training.steps=500", "training.local_batch_size=4", "training.global_batch_size=16",
-    "training.seq_len=1024", "training.max_norm=1.0", "optimizer.lr=2e-4", "optimizer.weight_decay=0",
-    "lr_scheduler.warmup_steps=20", "activation_checkpoint.mode=full", "checkpoint.interval=100",
-    "validation.fraction=0.05", "validation.interval=50", "metrics.log_freq=10", NULL};
+    "data.files=chats.jsonl", "training.global_batch_size=16", "training.max_norm=1.0", "optimizer.lr=2e-4",
+    "activation_checkpoint.mode=full", NULL};
 static const char *const rl[] = {
-    "job.dump_folder=out/rl", "model.path=models/chat", "data.files=prompts.jsonl",
-    "training.steps=200", "training.local_batch_size=8", "training.seq_len=1024", "optimizer.lr=1e-6",
-    "optimizer.weight_decay=0", "lr_scheduler.warmup_steps=10", "lr_scheduler.decay_type=constant",
-    "rl.algorithm=grpo", "rl.kl_beta=0", "rollout.prompts=32", "rollout.n=8", "rollout.max_new_tokens=512",
-    "reward.kind=number", "validation.fraction=0.05", "validation.interval=20", "checkpoint.interval=20",
+    "job.dump_folder=out/rl", "model.path=models/chat", "data.files=prompts.jsonl", "training.steps=200",
+    "training.local_batch_size=8", "optimizer.lr=1e-6", "lr_scheduler.warmup_steps=10",
+    "lr_scheduler.decay_type=constant", "rl.algorithm=grpo", "rl.kl_beta=0", "rollout.prompts=32", "rollout.n=8",
+    "rollout.max_new_tokens=512", "reward.kind=number", "validation.interval=20", "checkpoint.interval=20",
     "metrics.log_freq=1", NULL};
 
 static const init_kind kinds[] = {
@@ -66,6 +63,14 @@ static bool names_key(const char *setting, const char *key)
     return strncmp(setting, key, n) == 0 && setting[n] == '=';
 }
 
+static bool is_in(const char *const *settings, const char *key)
+{
+    for (int i = 0; settings[i] != NULL; i++)
+        if (names_key(settings[i], key))
+            return true;
+    return false;
+}
+
 static bool is_given(char *const *more, int n_more, const char *key)
 {
     for (int i = 0; i < n_more; i++)
@@ -80,10 +85,7 @@ static bool is_set(const init_kind *kind, char *const *more, int n_more, const c
 {
     const bool replaced = (strcmp(key, "model.config") == 0 && is_given(more, n_more, "model.path")) ||
                           (strcmp(key, "model.path") == 0 && is_given(more, n_more, "model.config"));
-    for (int i = 0; kind->settings[i] != NULL && !replaced; i++)
-        if (names_key(kind->settings[i], key))
-            return true;
-    return is_given(more, n_more, key);
+    return (!replaced && (is_in(of_all, key) || is_in(kind->settings, key))) || is_given(more, n_more, key);
 }
 
 /* Writes a text in YAML: in double quotes unless all of its characters are harmless. */
@@ -151,6 +153,19 @@ static tess_status put_config(const init_kind *kind, char *const *more, int n_mo
     return TESS_OK;
 }
 
+/* Loads the settings of all kinds, then those of the kind, then the user's. */
+static tess_status load(tess_mem *mem, const init_kind *kind, char *const *more, int n_more, tess_config *config)
+{
+    enum { MOST = 64 };
+    const char *settings[MOST] = {NULL};
+    int n = 0;
+    for (int i = 0; of_all[i] != NULL; i++)
+        settings[n++] = of_all[i];
+    for (int i = 0; kind->settings[i] != NULL && n + 1 < MOST; i++)
+        settings[n++] = kind->settings[i];
+    return tess_config_load_over(mem, settings, NULL, more, n_more, config);
+}
+
 static const init_kind *find_kind(const char *name)
 {
     for (int i = 0; i < N_KINDS; i++)
@@ -168,7 +183,7 @@ static int run(tess_mem *mem, int argc, char **argv)
     if (kind == NULL)
         return cli_misuse(&cli_init, "%s%s%schoose pretrain, text, chat, lora or rl", n > 0 ? "no kind '" : "",
                           n > 0 ? argv[1] : "", n > 0 ? "': " : "");
-    tess_status status = tess_config_load_over(mem, kind->settings, NULL, argv + 2, n - 1, &config);
+    tess_status status = load(mem, kind, argv + 2, n - 1, &config);
     if (status == TESS_OK)
         status = tess_buffer_printf(&out,
                                     "# %s\n# Start it with `tessera %s FILE -n RANKS`; `tessera info FILE` shows its "

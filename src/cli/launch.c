@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/flags/output_flags.h"
 #include "control/launch/node/node_launch.h"
+#include "control/record/error_record.h"
 #include "control/supervise/stderr_lines.h"
 #include "control/supervise/supervise_hosts.h"
 
@@ -147,14 +149,63 @@ static tess_status run_node(const node_flags *flags, int argc, char **argv, int 
     return tess_node_run(&node, command.word, code);
 }
 
+/* Moves the record of an earlier job aside. */
+static void begin_record(int argc, char **argv)
+{
+    tess_config config;
+    if (!tess_supervise_hosts_reads(argc, argv, &config))
+        return;
+    tess_error_record_begin(config.job.dump_folder);
+    tess_config_free(&config);
+}
+
+/* Leaves a record of a job whose ranks, or their wardens, could leave none. */
+static void record_end(int argc, char **argv, int code)
+{
+    tess_config config;
+    char report[96];
+    if (code == TESS_EXIT_OK || code == TESS_EXIT_BAD_INPUT || !tess_supervise_hosts_reads(argc, argv, &config))
+        return;
+    snprintf(report, sizeof(report), "the ranks ended with code %d, and none of them has left a record", code);
+    tess_error_record_plain(
+        &(tess_launch_options){.record_folder = config.job.dump_folder, .reporter = tess_stderr_lines}, code,
+        code == TESS_EXIT_INTERRUPTED, code == TESS_EXIT_INTERRUPTED ? "asked to stop" : report, true);
+    tess_config_free(&config);
+}
+
 static int start_node(const node_flags *flags, int argc, char **argv)
 {
     int code = TESS_EXIT_OK;
     if (flags->n_nodes < 2 || flags->node < 0)
         return cli_misuse(&cli_launch,
                           "--rdzv needs --nnodes N (2 or more) and --node-rank K (0 .. N - 1; spare hosts: N .. )");
+    begin_record(argc, argv);
     tess_status status = run_node(flags, argc, argv, &code);
+    if (status == TESS_OK)
+        record_end(argc, argv, code);
     return status == TESS_OK ? code : cli_end(status);
+}
+
+/* Passes the flags about output on to the command, which has a warden for each rank: as overrides of a run, or as
+ * flags of `run`. *words (*n, and a NULL) belong to `mem`, which lives as long as the process. */
+static tess_status pass_on_output(tess_mem *mem, const cli_output_flags *given, char **argv, int *n, char ***words)
+{
+    cli_output_words *more;
+    const bool as_flags = strcmp(argv[0], "run") == 0;
+    *words = argv;
+    if (!cli_output_is_given(given))
+        return TESS_OK;
+    TESS_CHECK(as_flags || strcmp(argv[0], "train") == 0 || strcmp(argv[0], "rl") == 0, TESS_E_INVALID,
+               "--log-dir, -r and -t are for train, rl and run: %.60s keeps no output of ranks", argv[0]);
+    TESS_TRY(TESS_NEW(mem, 1, "the command of the ranks", &more));
+    cli_output_words_of(given, as_flags, more);
+    TESS_TRY(TESS_NEW(mem, *n + more->n + 1, "the command of the ranks", words));
+    for (int i = 0; i < *n + more->n; i++) {
+        const int at = as_flags ? i - 1 : i - *n; /* flags come after the command's name, overrides at the end */
+        (*words)[i] = at >= 0 && at < more->n ? more->text[at] : argv[as_flags && i > 0 ? i - more->n : i];
+    }
+    *n += more->n;
+    return TESS_OK;
 }
 
 static int run(tess_mem *mem, int argc, char **argv)
@@ -167,7 +218,9 @@ static int run(tess_mem *mem, int argc, char **argv)
                        .n_spares = NOT_GIVEN,
                        .spare_after_s = NOT_GIVEN,
                        .wait_s = NOT_GIVEN};
-    const cli_flag flags[] = {
+    enum { N_FLAGS = 12 };
+    cli_output_flags output;
+    cli_flag flags[N_FLAGS + CLI_OUTPUT_FLAGS] = {
         {"--hosts", "LIST", "hosts and ranks on each: h1:4,h2:4", .text = &list},
         {"--hostfile", "FILE", "the same, one host a line: h1:4, or h1 slots=4", .text = &file},
         {"--mpi", "NAME", "openmpi or mpich (what `mpirun` is)", .text = &mpi_name},
@@ -184,7 +237,8 @@ static int run(tess_mem *mem, int argc, char **argv)
         {"-n", "RANKS", "ranks on each host: 4, or 3,1 (1)", .text = &node.ranks},
         {"--restarts", "N", "failures after which this host's ranks start again; needs --rdzv (0)",
          .integer = &node.n_restarts, .min = 0, .max = 1 << 20}};
-    int n = cli_parse(argc, argv, &cli_launch, flags, 12);
+    cli_output_flags_of(&output, flags + N_FLAGS);
+    int n = cli_parse(argc, argv, &cli_launch, flags, N_FLAGS + CLI_OUTPUT_FLAGS);
     if (list == NULL && file == NULL && node.master == NULL)
         return cli_misuse(&cli_launch, "name the hosts: --hosts h1:4,h2:4 or --hostfile FILE; without an MPI: "
                                        "--rdzv HOST:PORT --nnodes N --node-rank K on each");
@@ -194,13 +248,17 @@ static int run(tess_mem *mem, int argc, char **argv)
     if (n == 0)
         return cli_misuse(&cli_launch, "name what to run: -- train CONFIG.yaml");
     argv[n + 1] = NULL;
+    char **words;
+    tess_status status = pass_on_output(mem, &output, argv + 1, &n, &words);
+    if (status != TESS_OK)
+        return cli_end(status);
     signal(SIGPIPE, SIG_IGN); /* a closed standard output must not end the run (launch_watch.h) */
     if (node.master != NULL)
-        return start_node(&node, n, argv + 1);
-    tess_status status = choose_mpi(mpi_name, &hosts.mpi);
+        return start_node(&node, n, words);
+    status = choose_mpi(mpi_name, &hosts.mpi);
     if (status == TESS_OK)
         status = read_hosts(mem, list, file, &hosts.hosts);
-    return status == TESS_OK ? start(mem, &hosts, n, argv + 1, dry != NULL) : cli_end(status);
+    return status == TESS_OK ? start(mem, &hosts, n, words, dry != NULL) : cli_end(status);
 }
 
 const cli_command cli_launch = {"launch", "--hosts h1:4,h2:4 [--dry-run] -- train CONFIG.yaml [ARGUMENTS ...]",

@@ -134,8 +134,9 @@ static void print_step(const tess_step_report *r)
 {
     char pace[96], zloss[24], zgrad[24], tps[32];
     const int columns = cli_columns(STDOUT_FILENO);
-    if (columns > 0 && columns < SHORT_BELOW && r->words == NULL) {
-        printf("step %lld/%lld  loss %.4f  ", (long long)r->step, (long long)r->steps, r->loss);
+    if (columns > 0 && columns < SHORT_BELOW) {
+        printf("step %lld/%lld  %s %.4f  ", (long long)r->step, (long long)r->steps,
+               r->curve != NULL ? r->curve : "loss", r->curve != NULL ? r->curve_value : r->loss);
         if (columns < NARROW_BELOW)
             printf("ETA %s\n", format_duration(r->eta_s, pace, sizeof(pace)));
         else

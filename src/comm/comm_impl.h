@@ -157,6 +157,7 @@ struct tess_team {
     double bytes_per_s; /* recent speed of large operations; 0: not known */
     uint64_t sequence;  /* number of the next collective */
     uint64_t n_splits;
+    int traffic; /* row of the rank's counts for teams of this name */
 
     /* held by the thread that works on the team: its user, or a thread that waits on another team and helps */
     atomic_flag lock;

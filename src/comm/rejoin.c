@@ -15,6 +15,15 @@ bool tess_launch_has_lost(const tess_runtime *runtime)
     return atomic_load(&runtime->job.header->first_lost) >= 0;
 }
 
+void tess_launch_place(const tess_runtime *runtime, int64_t *step, int64_t *steps_done,
+                       char phase[TESS_TRACE_PHASE_BYTES])
+{
+    const tess_job_row *row = &runtime->job.rows[runtime->rank];
+    *step = atomic_load(&row->step);
+    *steps_done = (int64_t)atomic_load(&row->n_steps);
+    tess_board_phase_of(row, phase);
+}
+
 /* Opens the launcher's memory, found through the environment. Returns false if there is no launcher, or if it is one
  * for MPI. */
 static bool open_job(tess_job *job, int *rank)

@@ -14,9 +14,13 @@
 
 #include "job/persist/persist.h"
 #include "tessera/runtime.h"
+#include "trace/ring.h"
 
 /* Whether a rank of this job has been lost, so that later failures in this process are consequences. */
 bool tess_launch_has_lost(const tess_runtime *runtime);
+/* Returns where this rank is: its step and the steps done (-1: before the first), and the name of its phase. */
+void tess_launch_place(const tess_runtime *runtime, int64_t *step, int64_t *steps_done,
+                       char phase[TESS_TRACE_PHASE_BYTES]);
 /* Waits for the launcher's decision. The rank must have no runtime: it was destroyed, or not created because a peer
  * was lost. Returns true if the job restarts: the caller creates a runtime again. Returns false if the job ends, or
  * if its launcher does not recover jobs. */

@@ -128,6 +128,7 @@ void tess_runtime_progress(tess_runtime *rt, const tess_progress *progress)
         disk_bytes += tess_mem_disk_bytes(rt->mem, (tess_pool)pool);
     }
     atomic_store_explicit(&row->disk_bytes, disk_bytes, memory_order_relaxed);
+    atomic_store_explicit(&row->stepped_ns, tess_os_now_ns(), memory_order_relaxed);
     /* Written last, so that a reader that sees the step also sees its values. */
     atomic_store_explicit(&row->n_steps, (uint64_t)progress->n_steps, memory_order_release);
 }

@@ -111,6 +111,7 @@ tess_status tess_team_attach(tess_runtime *rt, const char *name, int *ranks, int
         return tess_fail_context(status, "team '%s'", name);
     }
     tess_trace_add_team(rt->ring, hash, name, size, rank);
+    team->traffic = tess_traffic_row_of(rt->row->traffic, team->name);
     tess_list_lock(&rt->teams_lock);
     team->next = rt->teams;
     rt->teams = team;

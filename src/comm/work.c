@@ -5,6 +5,7 @@
 #include "base/os/os.h"
 #include "comm/comm_impl.h"
 #include "device/dry/work_trace.h"
+#include "comm/volume.h"
 
 /* Records the request before any buffer is touched, so that the ring of a crashed rank shows it. */
 static void record_request(tess_work *work)
@@ -29,6 +30,7 @@ static void record_request(tess_work *work)
                               .reduce_op = fp->op};
     tess_board_phase_of(rt->row, event.phase);
     work->event = tess_trace_emit(rt->ring, &event, 0);
+    work->received = (uint64_t)tess_volume_received(work);
 }
 
 /* Records the time, and updates the board. The peers already have the post, so this does not delay them. */

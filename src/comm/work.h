@@ -35,6 +35,7 @@ struct tess_work {
     bool done;
     bool is_short;       /* complete when all ranks have met */
     uint64_t event;      /* number of the operation's event in the ring */
+    uint64_t received;   /* bytes that the operation brings from other ranks */
     uint64_t started_ns; /* time when all ranks had met; 0: not yet, or the work is short */
     bool blocks;         /* the caller waits */
     bool detached;       /* no caller waits for the work: it is released when done */

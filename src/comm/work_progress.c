@@ -19,6 +19,9 @@ void tess_work_record(tess_work *work, tess_trace_state state)
         tess_trace_update(rt->ring, work->event, TESS_TRACE_STARTED, now_ns);
     tess_trace_update(rt->ring, work->event, state, now_ns);
     tess_board_op_state(rt->row, &work->fp, state);
+    if (state == TESS_TRACE_COMPLETED && work->fp.kind < TESS_TRACE_TEAM_SPLIT)
+        tess_traffic_moved(&rt->row->traffic[work->team->traffic], work->received,
+                           work->started_ns != 0 ? now_ns - work->started_ns : 0);
 }
 
 /* Measures the speed of links between hosts, in operations during which the caller does nothing else. */

@@ -91,4 +91,6 @@ void tess_work_wait_for(tess_work *work, double timeout_s)
     }
     if (waited_s >= shown_s)
         tess_board_wait_over(rt->row, &work->fp);
+    if (since_ns != 0)
+        tess_traffic_waited(&rt->row->traffic[team->traffic], tess_os_now_ns() - since_ns);
 }

@@ -62,7 +62,7 @@ typedef struct tess_config {
     tess_debug_section debug;
     tess_fault_section fault;
 } tess_config;
-_Static_assert(sizeof(tess_config) < 16 << 10, "a configuration fits on the stack");
+_Static_assert(sizeof(tess_config) < 20 << 10, "a configuration fits on the stack");
 
 const tess_option_table *tess_config_tables(int *n_tables);
 

@@ -6,6 +6,7 @@
 #include "base/text/text.h"
 #include "comm/agree.h"
 #include "device/cuda/cuda_users.h"
+#include "parallel/tensor/ring_points.h"
 #include "tessera/comm.h"
 
 /* One rank's needs on its device, and the memory that is free there. Ranks send it to each other as bytes. */
@@ -26,6 +27,8 @@ static tess_status make_claim(const tess_engine *e, const tess_executor_options 
     claim->is_known = left != SIZE_MAX;
     claim->left = left;
     claim->activations = tess_executor_bytes(e->model, o) + (size_t)o->max_tokens * sizeof(float);
+    if (e->at.degree[TESS_AXIS_CP] > 1 && o->context.rings)
+        claim->activations += tess_ring_device_bytes(tess_executor_ring_bytes(e->model, o));
     if (!c->resident) /* resident shards have already been allocated */
         claim->copies = tess_staging_bytes(e->model, &(tess_staging_options){.dtype = o->dtype});
     return TESS_OK;

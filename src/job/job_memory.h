@@ -17,6 +17,7 @@
 
 #include "base/core/bits.h"
 #include "job/fingerprint.h"
+#include "job/traffic.h"
 #include "tessera/clock.h"
 #include "device/kernel_vote.h"
 #include "tessera/memory.h"
@@ -25,7 +26,7 @@
 #include "trace/stream_log.h"
 
 enum {
-    JOB_VERSION = 15,
+    JOB_VERSION = 16,
     JOB_MAX_HOSTS = 128,
     JOB_OMITTED = 8, /* number of recorded steps whose evaluation is left out */
     JOB_FAULTS = 16, /* maximum number of faults in a drill */
@@ -98,6 +99,9 @@ typedef struct tess_job_row {
     _Atomic uint64_t phase_ns[TESS_PHASE_COUNT]; /* sums over all steps */
     _Atomic uint64_t pool_bytes[TESS_POOL_COUNT];
     _Atomic uint64_t disk_bytes; /* bytes of all pools that are on disk; pool_bytes does not include them */
+    _Atomic uint64_t stepped_ns; /* time of the newest step's end; 0: none yet */
+
+    _Alignas(64) tess_traffic_row traffic[JOB_TRAFFIC];
 
     /* The reason why the rank does not come, as the watchdog of its host sees it from outside. */
     _Alignas(64) _Atomic uint32_t situation; /* tess_situation */

@@ -46,6 +46,19 @@ tess_status tess_lives_report(int n_before, const int64_t *omitted, const tess_r
     return report_past(past, n_ranks);
 }
 
+int tess_lives_before(void)
+{
+    static const tess_variable variables[] = {TESS_VAR_LIVES_BEFORE, TESS_VAR_TORCH_RESTARTS};
+    int n = 0;
+    for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]) && n == 0; i++)
+        if (tess_variable_value(variables[i]) != NULL &&
+            tess_environment_number(variables[i], 0, INT32_MAX, &n) != TESS_OK) {
+            tess_error_clear();
+            n = 0;
+        }
+    return n;
+}
+
 void tess_lives_forget(void)
 {
     static const tess_variable variables[] = {TESS_VAR_LIVES_BEFORE, TESS_VAR_OMITTED, TESS_VAR_PAST};

@@ -12,6 +12,9 @@
  * TESS_E_NOMEM: TESSERA_PAST is not set. */
 tess_status tess_lives_report(int n_before, const int64_t *omitted, const tess_rank_past *past, int n_ranks);
 
+/* Returns how often the job was started before this process, by `tessera launch` or torchrun; 0: never. */
+int tess_lives_before(void);
+
 /* Unsets these variables: the processes started from here are the job's first. */
 void tess_lives_forget(void);
 

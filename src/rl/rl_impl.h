@@ -8,6 +8,7 @@
  *   rl_serve.c     such a rank
  *   rl_copy.c      its weights
  *   rl_text.c      text of ids
+ *   rl_show.c      texts of some answers for people
  *   rl_turns.c     an environment between the turns of a sample
  *   rl_exchange.c  distributes samples and numbers to all ranks
  *   rl_rows.c      a rollout as rows to train on: log-probabilities of others, advantages
@@ -331,6 +332,10 @@ extern const tess_dry_task rl_dry_task;
 /* ---- rl_text.c ---- */
 /* Appends the text of n ids, without special tokens, as tess_decode does. */
 tess_status rl_text(const rl *r, const int32_t *ids, int64_t n, tess_buffer *text);
+
+/* ---- rl_show.c ---- */
+/* After the first step of a rollout: gives the trainer the texts of its first answers (metrics.samples). */
+void rl_show(const rl *r);
 
 /* ---- rl_turns.c ---- */
 /* Asks the environment about a sample that has finished turn `turn`, whose tokens begin at `first`. The answer is

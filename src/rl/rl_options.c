@@ -88,6 +88,16 @@ bool rl_wants_reference(const tess_config *c)
     return rl_has_pairs(c) || c->rl.kl_beta > 0;
 }
 
+/* Takes the memory for sums of every number of micro-batches that a step may have. It depends on how long the samples
+ * are; with replicas, some numbers need an exchange of leaves, and the plan cannot know which come. */
+static tess_status reserve_sums(tess_engine *e)
+{
+    const int64_t most = tess_config_micro_batches(e->config) * e->at.degree[TESS_AXIS_CP];
+    for (int64_t n = 1; n <= most; n++)
+        TESS_TRY(tess_fsdp_reserve(e->fsdp, n));
+    return TESS_OK;
+}
+
 tess_status rl_models_create(tess_engine *policy, const tess_reporter *reporter, tess_reference **reference,
                              tess_critic **critic)
 {
@@ -98,6 +108,9 @@ tess_status rl_models_create(tess_engine *policy, const tess_reporter *reporter,
         TESS_TRY_CTX(tess_reference_create(policy, &of_reference, reporter, reference), "reference");
     if (rl_has_values(c) && !rl_shares_trunk(c))
         TESS_TRY_CTX(tess_critic_create(policy, &of_critic, reporter, critic), "critic");
+    TESS_TRY_CTX(reserve_sums(policy), "sums of gradients");
+    if (*critic != NULL)
+        TESS_TRY_CTX(reserve_sums(tess_critic_engine(*critic)), "sums of the critic's gradients");
     return TESS_OK;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/core/rng.h"
 #include "rl/rl_copy.h"
+#include "rl/rl_page_samples.h"
 #include "train/text/text_ends.h"
 #include "rl/rl_task.h"
 
@@ -475,6 +476,7 @@ static tess_status conclude(void *self, const char *folder)
 static void report(void *self, tess_step_report *step)
 {
     const rl *r = self;
+    rl_show(r);
     step->metrics = r->figures.metrics;
     step->n_metrics = r->figures.n;
     step->words = r->figures.words;
@@ -496,4 +498,5 @@ const tess_task_kind tess_rl_task_kind = {.has_own_batches = true,
                                           .begin = begin,
                                           .serve = rl_serve,
                                           .dry = &rl_dry_task,
+                                          .page_samples = rl_page_samples,
                                           .close = close_task};

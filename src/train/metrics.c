@@ -103,6 +103,11 @@ tess_status tess_metrics_open(tess_mem *mem, const tess_config *config, int64_t 
     return status;
 }
 
+tess_tensorboard *tess_metrics_board(const tess_metrics *metrics)
+{
+    return metrics->board;
+}
+
 bool tess_metrics_has_step(const tess_metrics *metrics, int64_t step)
 {
     return step <= metrics->last_step;
@@ -268,6 +273,19 @@ static tess_status put_pools(tess_buffer *line, const tess_pool_numbers *numbers
     return tess_buffer_append(line, "}", 1);
 }
 
+tess_buffer *tess_metrics_begin_line(tess_metrics *metrics, int64_t step)
+{
+    metrics->line.size = 0;
+    if (tess_buffer_printf(&metrics->line, "{\"step\": %lld", (long long)step) != TESS_OK)
+        tess_error_clear(); /* the members do not fit either, and fail */
+    return &metrics->line;
+}
+
+tess_status tess_metrics_end_line(tess_metrics *metrics)
+{
+    return write_line(metrics);
+}
+
 tess_status tess_metrics_pools(tess_metrics *metrics, int64_t step, const tess_pool_numbers *numbers, int n)
 {
     tess_buffer *line = &metrics->line;
@@ -355,6 +373,14 @@ tess_status tess_metrics_step(tess_metrics *metrics, const tess_step_report *rep
     tess_status written = write_step(metrics, report);
     tess_status shown = metrics->board != NULL && report->log_line ? board_step(metrics, report) : TESS_OK;
     return written != TESS_OK ? written : shown;
+}
+
+tess_status tess_metrics_members(tess_metrics *metrics, int64_t step, const char *members)
+{
+    tess_buffer *line = &metrics->line;
+    line->size = 0;
+    TESS_TRY(tess_buffer_printf(line, "{\"step\": %lld, %s", (long long)step, members));
+    return write_line(metrics);
 }
 
 tess_status tess_metrics_add(tess_metrics *metrics, int64_t step, const tess_metric *values, int n)

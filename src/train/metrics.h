@@ -2,6 +2,8 @@
 #ifndef TESS_TRAIN_METRICS_H
 #define TESS_TRAIN_METRICS_H
 
+#include "base/text/text.h"
+#include "train/tensorboard.h"
 #include "train/train.h"
 
 typedef struct tess_metrics tess_metrics;
@@ -19,6 +21,10 @@ bool tess_metrics_has_validation(const tess_metrics *metrics, int64_t step);
  * before the next line once there is room. TensorBoard's records wait in the same way. Lines are never cut. */
 tess_status tess_metrics_step(tess_metrics *metrics, const tess_step_report *report);
 tess_status tess_metrics_validation(tess_metrics *metrics, const tess_validation_report *report);
+/* Writes the line {"step": step, `members`}. `members` is JSON: "\"a\": 1, \"b\": 2"; errors as above. */
+tess_status tess_metrics_members(tess_metrics *metrics, int64_t step, const char *members);
+/* Returns the TensorBoard files, which belong to the metrics; NULL: they are off. */
+tess_tensorboard *tess_metrics_board(const tess_metrics *metrics);
 /* Writes a line with other numbers of a step; errors as above. */
 tess_status tess_metrics_add(tess_metrics *metrics, int64_t step, const tess_metric *values, int n);
 /* Writes {"name": {"params": 1, ...}} for each array: bytes of each pool at a step. */
@@ -28,6 +34,10 @@ typedef struct tess_pool_numbers {
 } tess_pool_numbers;
 
 tess_status tess_metrics_pools(tess_metrics *metrics, int64_t step, const tess_pool_numbers *numbers, int n);
+/* Begins a line of other content, {"step": N, and returns the buffer that takes its members. The second ends and writes
+ * it; errors as above. */
+tess_buffer *tess_metrics_begin_line(tess_metrics *metrics, int64_t step);
+tess_status tess_metrics_end_line(tess_metrics *metrics);
 /* Writes the lines that wait. */
 tess_status tess_metrics_flush(tess_metrics *metrics);
 

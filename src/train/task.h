@@ -88,6 +88,9 @@ typedef struct tess_task_kind {
     tess_status (*serve)(void *self, bool *interrupted);
     /* Builds what its ranks have in addition to training, to predict their memory. Needs no task. NULL: nothing. */
     const tess_dry_task *dry;
+    /* Lists samples of a run in `folder` for its page (page/run_page.h), after the run. Needs no task. NULL: the kind
+     * has none. */
+    json_t *(*page_samples)(void *self, tess_mem *mem, const char *folder);
     /* Frees the task. Called before the engine is freed. */
     void (*close)(void *self);
 } tess_task_kind;

@@ -18,6 +18,7 @@
 #include "engine/model/adapter.h"
 #include "plan/memory_need.h"
 #include "train/memory_report.h"
+#include "train/run_record.h"
 #include "engine/model/tied_head.h"
 #include "engine/stages/rank_stage.h"
 
@@ -133,6 +134,11 @@ static tess_status build(tess_trainer *t)
         TESS_TRY(tess_metrics_open(t->mem, &t->config, t->engine->step, &t->metrics));
     if (t->rank == 0)
         TESS_TRY(tess_metrics_open_lines(t->mem, &t->config, "memory.jsonl", t->engine->step, &t->watch.lines));
+    if (!t->goes_on)
+        tess_trainer_record_run(t);
+    if (t->rank == 0 && t->config.metrics.samples > 0)
+        TESS_TRY(tess_metrics_open_lines(t->mem, &t->config, "samples.jsonl", t->engine->step, &t->samples));
+    TESS_TRY(tess_trainer_begin_board(t));
     if (t->rank == 0)
         tess_launch_resumed(t->runtime, t->engine->step);
     return t->kind->begin != NULL ? t->kind->begin(t->task.self) : TESS_OK;
@@ -154,7 +160,10 @@ tess_status tess_trainer_end(tess_trainer *t, tess_status status)
 {
     if (status != TESS_OK)
         tess_runtime_report(t->runtime, tess_error_message());
+    if (status != TESS_OK)
+        tess_trainer_end_board(t, false);
     tess_metrics_close(&t->metrics);
+    tess_metrics_close(&t->samples);
     tess_metrics_close(&t->watch.lines);
     tess_saver_destroy(&t->saver);
     if (t->task.self != NULL)
@@ -314,6 +323,7 @@ static tess_status run_step(tess_trainer *t, speedometer *meter)
     fill_speed(t, meter, &report);
     TESS_TRY(fill_memory(t, &report));
     report_refused_pins(t);
+    TESS_TRY(tess_trainer_show_histograms(t, &done));
     if (t->rank != 0)
         return TESS_OK;
     if (t->task.report != NULL)
@@ -448,6 +458,8 @@ static tess_status run(tess_trainer *t, tess_train_result *result)
     result->interrupted = t->stopping && !ends_early(t) && unfinished;
     if (t->task.finish != NULL)
         TESS_TRY(t->task.finish(t->task.self, result->interrupted));
+    if (!result->interrupted && !t->ends_here)
+        tess_trainer_end_board(t, true);
     if (result->interrupted || t->ends_here)
         return TESS_OK;
     TESS_TRY(tess_trainer_describe_end(t));

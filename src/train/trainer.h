@@ -41,4 +41,16 @@ tess_status tess_trainer_path(const tess_trainer *t, const char *name, char *pat
  * for each step, even if the run is resumed. A full disk only delays them. Does nothing on ranks other than 0. */
 void tess_trainer_add_metrics(tess_trainer *t, const tess_metric *metrics, int n);
 
+/* A generated text for people. The texts are UTF-8, and need no NUL at the end. */
+typedef struct tess_sample_text {
+    int64_t rollout, number;
+    const char *prompt, *response;
+    size_t prompt_size, response_size;
+    double reward; /* NaN: none */
+} tess_sample_text;
+
+/* Writes samples (n) of the newest step to samples.jsonl and TensorBoard. A failure is only a warning. Does nothing on
+ * ranks other than 0, and if metrics.samples is 0. */
+void tess_trainer_add_samples(tess_trainer *t, const tess_sample_text *samples, int n);
+
 #endif

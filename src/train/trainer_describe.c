@@ -9,6 +9,7 @@
 #include "engine/model/adapter.h"
 #include "tessera/loop_program.h"
 #include "train/memory_report.h"
+#include "train/run_record.h"
 #include "engine/stages/rank_stage.h"
 #include "train/trainer_impl.h"
 
@@ -316,6 +317,7 @@ static tess_status describe_training(tess_trainer *t)
     const tess_compute *compute = &t->engine->compute;
     double peaks[TESS_POOL_COUNT];
     TESS_TRY(tess_trainer_describe_memory(t));
+    TESS_TRY(tess_trainer_record_memory(t));
     if (!compute->apart && t->kind->program == NULL) /* the memory of a program is not predicted */
         TESS_TRY(tess_trainer_compare_memory(t));
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++)

@@ -33,6 +33,7 @@ struct tess_trainer {
 
     tess_text_list without; /* parts of a checkpoint that are not loaded (exclude.h); a view of the option */
     tess_metrics *metrics;
+    tess_metrics *samples; /* samples.jsonl; NULL: metrics.samples is 0, or this is not rank 0 */
     tess_memory_watch watch;
     tess_saver *saver;           /* NULL: training pauses during a save */
     tess_ckpt_findings findings; /* results of checkpoint verification */
@@ -76,6 +77,15 @@ tess_status tess_trainer_check_hosts(tess_trainer *t);
 /* Reads the model's configuration. Rank 0 decides whether the head is untied (tess_config_untie_head), for which it
  * reads head and embedding; all ranks follow. `reporter` may be NULL. Collective. */
 tess_status tess_trainer_load_model(tess_trainer *t, const tess_reporter *reporter);
+
+/* Writes the run's configuration to TensorBoard, and its header for metrics.command. Only a lack of memory is an
+ * error. */
+tess_status tess_trainer_begin_board(tess_trainer *t);
+/* Tells TensorBoard that the run has ended. */
+void tess_trainer_end_board(tess_trainer *t, bool succeeded);
+/* Writes histograms of trained weights and gradients (metrics.histograms_every). Gradients are those before clipping.
+ * Collective. */
+tess_status tess_trainer_show_histograms(tess_trainer *t, const tess_engine_report *done);
 
 /* Takes the micro-batches of the next step from the task. After each of them, this rank's place is recorded in
  * persistent memory. */

@@ -40,6 +40,8 @@ has_case srun-out-of-memory cause slurm-oom-kill 'tasks 1-3 on node-e: '
 has_case slurm-node-lost-tessera cause slurm-node-fail 'host h3: Slurm lost a host' h2
 has_case slurm-saved-before-limit cause tessera-interrupted 'the run was asked to stop; it saved and ended'
 has_case slurm-node-fail-host cause slurm-node-fail 'host node-g: Slurm lost a host' node-h
+has_case slurm-preempted cause slurm-preempted 'job 3451: a job of higher priority took the hosts'
+has_case slurm-time-limit cause slurm-time-limit 'job 3451: the job reached its time limit' gpu-a07
 has_case mpirun-signal cause killed 'rank 37 on node-j (pid 4242): a process got SIGKILL'
 has_case torchrun-all-at-once effect torchrun-child-failed 'ranks 0-1 on node-l ended in the same second' 'rank 0 '
 has_case watchdog-one-rank-absent-in-part-of-a-log effect pytorch-watchdog-timeout 'ranks 0,2-4 waited' 'rank 1 never'

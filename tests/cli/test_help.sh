@@ -35,4 +35,18 @@ while read -r -a name; do check "${name[@]}"; done < <(
 [ "$n_commands" -gt 40 ] && [ -s keys ] && pass "the help of $n_commands commands"
 expect "-V tells the version" 0 "$("$tessera" --version)" "$tessera" -V
 expect "help of a verb" 0 "usage: tessera ckpt ls" "$tessera" help ckpt ls
+
+# ---- tessera info: one section, or a word ----
+"$tessera" info optimizer >section
+head -n 1 section | grep -q '^optimizer: ' && ! grep -qvE '^optimizer: |^  [a-z0-9_]+=.* (number|integer|bytes|choice|true or false|text|list)|^      ' section &&
+    grep -qE '^  lr=[0-9.e-]+ +number from 0 to [0-9.e+]+: ' section && pass "info shows one section, with types" || fail "info optimizer: $(cat section)"
+[ "$(grep -c '^  [a-z]' section)" = "$("$tessera" info | awk '/^[a-z_]+: / { own = $1 == "optimizer:" } own && /^  [a-z]/' | wc -l)" ] && pass "all of it" || fail "$(grep -c '^  [a-z]' section) options"
+expect "and its values" 0 "lr=0.5 " "$tessera" info optimizer optimizer.lr=0.5
+expect "JSON has the types" 0 '"type": "true or false"' "$tessera" info metrics --json
+"$tessera" info --filter 'LEARNING rate' >words
+grep -q '^  min_lr_factor=' words && ! grep -q '^  beta1=' words && pass "a word of an explanation, in any case" || fail "$(cat words)"
+expect "a word in one section" 0 "interval=" "$tessera" info validation --filter steps
+grep -q '^checkpoint: ' output && fail "and other sections: $(cat output)" || pass "and no other"
+expect "an unknown section" 2 "did you mean 'optimizer'?; the sections are job, model, " "$tessera" info optimiser
+expect "a word that is nowhere" 2 "--filter: no option has 'xyzzy' in its key or its explanation" "$tessera" info --filter xyzzy
 finish

@@ -60,6 +60,11 @@ TESSERA_CUDA=$fake/libtessera_cuda.so LD_LIBRARY_PATH=$fake TESSERA_CUBLAS=off e
 exact "recomputed activations" activation_checkpoint.mode=full
 exact "8 ranks" -n 8
 exact "hybrid, 4 ranks" -n 4 parallelism.shard_strategy=hybrid parallelism.data_parallel_replicate_degree=2
+# Samples are short, so that steps have other numbers of micro-batches than the plan's largest, which all ranks share.
+exact "hybrid, uneven steps" -n 4 parallelism.shard_strategy=hybrid parallelism.data_parallel_replicate_degree=2 \
+    rollout.prompts=4 rollout.n=4
+pools run | grep -q '^grads [1-9][0-9]* [0-9]* 0$' && pass "hybrid: gradients take the bytes foretold" ||
+    fail "hybrid: gradients: $(pools run | grep grads)"
 
 # ---- A difference ends the run by name, or is warned of, or corrected ----
 # Here another model learns from the samples than drew them.

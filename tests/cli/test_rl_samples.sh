@@ -71,4 +71,18 @@ bad "no folder" "name one folder of a run"
 rm drawn/rl/tokenizer.json
 bad "no tokenizer" "--tokenizer names another" drawn
 expect "another one" 0 "24 samples" samples drawn --tokenizer sft/model
+
+# ---- Texts for people (metrics.samples), and lines on narrow terminals ----
+rl texts -n 2 training.steps=2 validation.enable=false metrics.samples=3 || fail "metrics.samples: $(tail -n 1 texts.out)"
+samples texts --rollout all --json | awk -F '"sample":' '{ n = $2 + 0 } n % 24 < 3' |
+    sed -E 's/.*("prompt":"[^"]*","response":"[^"]*","reward":[-0-9.e]*).*/\1/' >wanted
+sed -E 's/.*("prompt":"[^"]*","response":"[^"]*","reward":[-0-9.e]*).*/\1/' texts/samples.jsonl >written
+[ "$(wc -l <written)" = 6 ] && cmp -s wanted written && pass "samples.jsonl has the first answers of each rollout" || fail "$(diff wanted written | head -n 4)"
+for columns in 40 80; do
+    rm -rf narrow
+    TERM=xterm script -qec "stty cols $columns; '$tessera' rl rl.yaml job.dump_folder=narrow training.steps=2 validation.enable=false checkpoint.enable=false" \
+        /dev/null </dev/null | tr '\r' '\n' | sed 's/\x1b\[[0-9;]*[mK]//g' >narrow.out
+    grep -qE "^step 2/2  reward [-0-9.]+  .*ETA 0:00$" narrow.out && ! grep -E '^step [0-9]' narrow.out | grep -q ".\{$((columns + 1))\}" &&
+        pass "$columns columns: short lines" || fail "$columns columns: $(grep '^step' narrow.out)"
+done
 finish

@@ -51,6 +51,21 @@ tail -n 1 shown | grep -q '^{"kind":"end","status":"TESS_OK",' && pass "a folder
 tail -n 1 shown | grep -q '^{"kind":"end","status":"TESS_E_' && pass "a run that fails says so" || fail "a run that fails: $(tail -n 1 shown)"
 on_terminal 80 NO_COLOR=1 FOLDER="a'b; echo x" >shown
 grep -qF "tessera report 'a'\\''b; echo x'" shown && pass "paths are quoted for a shell" || fail "paths are not quoted: $(grep -a -A3 next: shown)"
+
+# ---- tessera info, on terminals of several widths ----
+info_on() { env TERM=xterm "$@" script -qec "stty cols $columns rows 50; '$tessera' info optimizer" /dev/null </dev/null | tr -d '\r' | sed 's/\x1b\[K//' | grep .; }
+for columns in 40 80 100 200; do
+    info_on >shown
+    # A value and a list of choices are not cut.
+    most=$(grep -vE '^  [a-z0-9_]+=|^ +\(' shown | LC_ALL=C.UTF-8 wc -L)
+    [ "$most" -gt 20 ] && [ "$most" -le $columns ] && ! grep -q $'\x1b' shown && pass "info in $columns columns: at most $most are used" ||
+        fail "info in $columns columns: a line has $most: $(head -n 5 shown)"
+    info_on NO_COLOR=1 | cmp -s - shown && info_on TERM=dumb | cmp -s - shown && pass "info in $columns columns, dumb and without colour" ||
+        fail "info differs on a dumb terminal"
+done
+"$tessera" info optimizer | cat >piped
+[ "$(grep -v '^  [a-z0-9_]*=.*(' piped | LC_ALL=C.UTF-8 wc -L)" -le 120 ] && grep -q '^  lr=' piped && pass "info in a pipe" || fail "info in a pipe: $(head -n 3 piped)"
+
 expect "an unknown form" 2 "choose text or json" "$tessera" train run.yaml --log yaml
 expect "two forms" 2 "keep one" "$tessera" train run.yaml --log json --quiet
 finish

@@ -189,6 +189,33 @@ static void the_longest_of_few_lines_is_not_cut_for_that(void)
     expect_lines(write_file(text, n), (const char *const[]){lines[0], lines[2]}, 2);
 }
 
+/* A sentence that is cut before or within its time goes on. A whole line that ends with a point does not. */
+static void times_within_a_sentence_are_joined(void)
+{
+    static const char *const cut_lines[] = {
+        "slurmstepd: error: *** JOB 3451 ON node-a CANCELLED AT",        "2026-01-01T00:00:10 DUE TO PREEMPTION ***",
+        "srun: Job step aborted: Waiting up to 32 seconds for job step", "to finish.",
+        "slurmstepd: error: *** STEP 3451.0 ON node-a CANCELLED AT",     "2026-01-01T00:00:10 DUE TO PREEMPTION ***",
+    };
+    static const char *const joined[] = {
+        "slurmstepd: error: *** JOB 3451 ON node-a CANCELLED AT 2026-01-01T00:00:10 DUE TO PREEMPTION ***",
+        "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.",
+        "slurmstepd: error: *** STEP 3451.0 ON node-a CANCELLED AT 2026-01-01T00:00:10 DUE TO PREEMPTION ***",
+    };
+    static const char *const whole[] = {
+        "TERM_RUNLIMIT: job killed after reaching the run time limit.", /* 60 columns */
+        "Exited with exit code 140.",
+    };
+    char text[1024];
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof(cut_lines) / sizeof(cut_lines[0]); i++)
+        n += (size_t)snprintf(text + n, sizeof(text) - n, "%s\n", cut_lines[i]);
+    expect_lines(write_file(text, n), joined, 3);
+    EXPECT_INT(strlen(whole[0]), 60);
+    n = (size_t)snprintf(text, sizeof(text), "%s\n%s\n", whole[0], whole[1]);
+    expect_lines(write_file(text, n), whole, 2);
+}
+
 static void joined_lines_count_and_the_first_is_named(void)
 {
     log_lines lines;
@@ -310,6 +337,7 @@ static const test_case cases[] = {
     CASE(filled_lines_are_joined),
     CASE(whole_lines_stay_as_they_are),
     CASE(the_longest_of_few_lines_is_not_cut_for_that),
+    CASE(times_within_a_sentence_are_joined),
     CASE(joined_lines_count_and_the_first_is_named),
     CASE(a_hole_of_any_size_is_skipped),
     CASE(colours_are_removed),

@@ -110,7 +110,14 @@ static const way ways[] = {
     {"cut at 100, ends of Windows", "", "", "\r\n", .width = 100},
     {"cut at 132", "", "", "\n", .width = 132},
     {"cut at 200", "", "", "\n", .width = 200},
+    {"cut at 60", "", "", "\n", .width = 60},
+    {"cut at 72", "", "", "\n", .width = 72},
+    {"cut at 120", "", "", "\n", .width = 120},
+    {"cut between words before 60", "", "", "\n", .width = 60, .at_words = true},
+    {"cut between words before 72", "", "", "\n", .width = 72, .at_words = true},
     {"cut between words before 80", "", "", "\n", .width = 80, .at_words = true},
+    {"cut between words before 100", "", "", "\n", .width = 100, .at_words = true},
+    {"cut between words before 132", "", "", "\n", .width = 132, .at_words = true},
     {"cut between words before 120", "", "", "\n", .width = 120, .at_words = true},
     {"among lines of a healthy run", "", "", "\n", .noise = 2},
     {"among many", "", "", "\n", .noise = 1},
@@ -239,9 +246,22 @@ static void each_case(void (*check)(const text_case *c, const answer *wanted))
     tess_knowledge_destroy(&knowledge);
 }
 
+/* Whether a way leaves a case readable. Lines of a second cut, at another width, look whole. Short lines of 60 columns
+ * do not show that they were cut where the log has only few of them, or where a row begins and ends with a bar. */
+static bool is_readable(const text_case *c, const way *w)
+{
+    const bool narrow = w->at_words && w->width == 60;
+    if (strcmp(c->name, "hard-wrapped-lines.log") == 0)
+        return w->width == 0 || w->width >= 80;
+    return !(narrow && (strcmp(c->name, "slurm-saved-before-limit.log") == 0 ||
+                        strcmp(c->name, "jax-coordination.log") == 0 || strcmp(c->name, "nan-megatron.log") == 0));
+}
+
 static void check_ways(const text_case *c, const answer *wanted)
 {
     for (int i = 0; i < N_WAYS; i++) {
+        if (!is_readable(c, &ways[i]))
+            continue;
         answer got = judge_way(c, &ways[i]);
         expect_same(c, ways[i].name, wanted, &got);
     }

@@ -4,7 +4,7 @@
 
 #include "base/text/text.h"
 #include "doctor/top/page.h"
-#include "doctor/top/top_impl.h"
+#include "doctor/top/top_facts.h"
 #include "support/test.h"
 
 enum { WORLD = 4 };

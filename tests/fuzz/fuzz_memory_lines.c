@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "doctor/top/top_impl.h"
+#include "doctor/top/top_facts.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

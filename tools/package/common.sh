@@ -36,7 +36,8 @@ portable() {
     local to=$packages/portable docs=$packages/portable/share/doc/tessera package libraries
     rm -rf "$to"
     cmake --install "$1" --prefix "$to" >/dev/null
-    cmake --install "$1" --prefix "$to" --component portable >/dev/null
+    # The variable: else cmake keeps a file that has the time of the new one, to the second.
+    CMAKE_INSTALL_ALWAYS=1 cmake --install "$1" --prefix "$to" --component portable >/dev/null
     libraries=$(dirname "$(find "$to/lib" -name libtessera.so.0)")/tessera
     mkdir -p "$libraries"
     ldd "$1/libtessera.so" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' |

@@ -33,6 +33,10 @@
     ROW(section_, field_, effect_, TESS_OPTION_FLOAT, .fallback = fallback_, .min = min_, .max = max_, .help = help_)
 #define URL(section_, field_, effect_, fallback_, help_) \
     ROW(section_, field_, effect_, TESS_OPTION_TEXT, .fallback = fallback_, .is_url = true, .help = help_)
+/* A numeric address with a port, such as "127.0.0.1:9464". */
+#define ADDRESS(section_, field_, effect_, fallback_, help_)                                                \
+    ROW(section_, field_, effect_, TESS_OPTION_TEXT, .text_size = TESS_ADDRESS_SIZE, .fallback = fallback_, \
+        .help = help_)
 #define CHOICE(section_, field_, effect_, fallback_, choices_, help_) \
     ROW(section_, field_, effect_, TESS_OPTION_CHOICE, .fallback = fallback_, .choices = choices_, .help = help_)
 

@@ -6,7 +6,7 @@
 #include "base/core/text_list.h"
 #include "tessera/memory.h"
 
-enum { TESS_TEXT_SIZE = 512, TESS_LIST_SIZE = 32 };
+enum { TESS_TEXT_SIZE = 512, TESS_LIST_SIZE = 32, TESS_ADDRESS_SIZE = 64 };
 
 typedef enum tess_option_type {
     TESS_OPTION_BOOL,   /* bool */
@@ -60,6 +60,7 @@ typedef struct tess_option {
 #define TESS_FIELD_CHOICE_ALSO(field_) int field_;
 #define TESS_FIELD_TEXT(field_) char field_[TESS_TEXT_SIZE];
 #define TESS_FIELD_PATH(field_) char field_[TESS_TEXT_SIZE];
+#define TESS_FIELD_ADDRESS(field_) char field_[TESS_ADDRESS_SIZE];
 #define TESS_FIELD_URL(field_) char field_[TESS_TEXT_SIZE];
 #define TESS_FIELD_LIST(field_) tess_text_list field_;
 #define TESS_FIELD_PATHS(field_) tess_text_list field_;

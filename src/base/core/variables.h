@@ -95,6 +95,9 @@ typedef enum tess_variable_setter {
       "set for health.alert_command", "") \
     X(TESS_VAR_ALERT_TEXT, "TESSERA_ALERT_TEXT", TESSERA, "the alert in one sentence", \
       "set for health.alert_command", "") \
+    X(TESS_VAR_METRICS_RUN, "TESSERA_METRICS_RUN", TESSERA, "the run's name: the last name of its folder's path", \
+      "set for metrics.command", "") \
+    X(TESS_VAR_METRICS_FOLDER, "TESSERA_METRICS_FOLDER", TESSERA, "the run's folder", "set for metrics.command", "") \
     X(TESS_VAR_GRADER, "TESSERA_GRADER", TESSERA, "marks the processes of a grader, which end with it", \
       "set for reward.command", "") \
     \
@@ -123,6 +126,8 @@ typedef enum tess_variable_setter {
     X(TESS_VAR_TORCH_AGENT_STORE, "TORCHELASTIC_USE_AGENT_STORE", LAUNCHER, \
       "torchrun: True if it listens on MASTER_PORT itself", "", "") \
     X(TESS_VAR_TORCH_RUN_ID, "TORCHELASTIC_RUN_ID", LAUNCHER, "torchrun: name of the job", "", "") \
+    X(TESS_VAR_TORCH_ERROR_FILE, "TORCHELASTIC_ERROR_FILE", LAUNCHER, \
+      "torchrun: file for the error of this rank, which torchrun shows", "", "") \
     X(TESS_VAR_TORCH_RESTARTS, "TORCHELASTIC_RESTART_COUNT", LAUNCHER, "torchrun: earlier starts of the job", "", "") \
     \
     X(TESS_VAR_CUDA_VISIBLE_DEVICES, "CUDA_VISIBLE_DEVICES", USER, "GPUs that this process sees", "", "") \

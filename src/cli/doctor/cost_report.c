@@ -1,14 +1,17 @@
-/* `tessera report`: what a run has done, what that cost, and what the rest will take. */
+/* `tessera report`: what a run has done, what that cost, and what the rest will take; or a page of one or more runs. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/os/os.h"
 #include "base/text/json.h"
 #include "cli/cli.h"
 #include "doctor/run/run_numbers.h"
+#include "page/run_page.h"
+#include "rl/rl_page_samples.h"
 
 typedef struct report_options {
-    const char *folder, *cost, *config, *currency;
+    const char *folder, *cost, *config, *currency, *page;
     double price;              /* price of one rank for one hour; NaN: not given */
     int64_t n_tokens, n_steps; /* goals; 0: not given */
     tess_form_style style;
@@ -108,10 +111,25 @@ static tess_status report(tess_mem *mem, report_options *o)
     return cli_report(mem, describe(o, &numbers), form, o->style, JSON_INDENT(1));
 }
 
+/* Writes the page of the runs and says how large it is. */
+static tess_status write_page(tess_mem *mem, char *const *folders, int n, const char *path)
+{
+    char bytes[32];
+    uint64_t size;
+    TESS_AUTO(tess_run_page_close) tess_run_page *page = NULL;
+    TESS_TRY(tess_run_page_open(mem, (const char *const *)folders, n, &(tess_page_options){.samples = rl_page_samples},
+                                &page));
+    TESS_TRY(tess_run_page_write(page, path));
+    TESS_TRY(tess_os_file_size(path, &size));
+    printf("%s: %d run%s, %s\n", path, n, n == 1 ? "" : "s", tess_format_bytes((double)size, bytes, sizeof(bytes)));
+    return TESS_OK;
+}
+
 static int run(tess_mem *mem, int argc, char **argv)
 {
     report_options o = {.price = NAN};
     const cli_flag flags[] = {
+        {"-o", "FILE", "write a page of HTML with curves, times, memory and events of the runs", .text = &o.page},
         CLI_STYLES(&o.style),
         {"--cost", NULL, "what the run has cost; needs a price", .text = &o.cost},
         {"--price", "P", "price of one rank for one hour", .number = &o.price, .least = 0, .most = 1e9},
@@ -121,8 +139,14 @@ static int run(tess_mem *mem, int argc, char **argv)
          .max = INT64_C(1) << 60},
         {"--steps", "N", "the same to step N", .integer = &o.n_steps, .min = 1, .max = INT64_C(1) << 60}};
     int n = cli_parse(argc, argv, &cli_run_report, flags, sizeof(flags) / sizeof(flags[0]));
+    if (n == 0)
+        return cli_misuse(&cli_run_report, "which run's folder?");
+    if (o.page != NULL && (o.cost != NULL || o.n_tokens > 0 || o.n_steps > 0 || o.style != TESS_FORM_TEXT))
+        return cli_misuse(&cli_run_report, "-o writes a page: give it without other flags");
+    if (o.page != NULL)
+        return cli_end(write_page(mem, argv + 1, n, o.page));
     if (n != 1)
-        return cli_misuse(&cli_run_report, "%s", n == 0 ? "which run's folder?" : "one run at a time");
+        return cli_misuse(&cli_run_report, "one run at a time; a page (-o FILE) shows up to %d", TESS_PAGE_RUNS);
     if (o.n_tokens > 0 && o.n_steps > 0)
         return cli_misuse(&cli_run_report, "--tokens or --steps, not both");
     o.folder = argv[1];
@@ -130,10 +154,14 @@ static int run(tess_mem *mem, int argc, char **argv)
 }
 
 const cli_command cli_run_report = {
-    "report", "FOLDER [--cost --price P [--currency NAME] | --config FILE] [--tokens N | --steps N] [--json | ...]",
+    "report",
+    "FOLDER [FOLDER ...] -o FILE.html | FOLDER [--cost --price P [--currency NAME] | --config FILE] [--tokens N | "
+    "--steps N] [--json | ...]",
     "tell what a run did, what it cost, and what the rest will take\n\n"
-    "FOLDER is a run's job.dump_folder. It reads metrics.jsonl, while the run goes on or afterwards.",
+    "FOLDER is a run's job.dump_folder. It reads what the run has written, while it goes on or afterwards.\n"
+    "With -o it writes one HTML file that needs no network: of one run, or of several on top of each other. A run\n"
+    "writes such a page itself when it ends (metrics.report).",
     .examples = "tessera report out/kjv\n"
                 "tessera report out/kjv --cost --price 2.5 --currency EUR\n"
-                "tessera report out/kjv --tokens 1000000000",
+                "tessera report out/a out/b -o compare.html",
     .run = run};

@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "base/os/os.h"
+#include "doctor/job/error_report.h"
 #include "doctor/log/log.h"
 #include "doctor/log/log_files.h"
 
@@ -36,6 +38,25 @@ static tess_status read_names(tess_survey *survey, char *const *names, int n)
     TESS_AUTO(tess_log_files_free) tess_log_files files = {0};
     TESS_TRY(tess_log_files_find(survey->mem, names, n, &files));
     return read_files(survey, &files);
+}
+
+/* Prints error.json of the folders, before what their logs say. *n_found: number of such files. */
+static tess_status report_records(tess_mem *mem, char *const *names, int n, int *n_found)
+{
+    char why[256];
+    *n_found = 0;
+    for (int i = 0; i < n; i++) {
+        TESS_AUTO(tess_mem_drop) tess_error_file *record = NULL;
+        tess_buffer out = {.mem = mem};
+        TESS_TRY(tess_error_report_read(mem, names[i], &record, why));
+        if (why[0] != '\0')
+            fprintf(stderr, "warning: %s\n", why);
+        if (record == NULL)
+            continue;
+        ++*n_found;
+        TESS_TRY(cli_print_text(tess_error_report_put(record, &out), &out));
+    }
+    return TESS_OK;
 }
 
 static tess_status examine(tess_mem *mem, tess_knowledge *knowledge, const log_options *o, char *const *names,
@@ -99,9 +120,16 @@ static int run(tess_mem *mem, int argc, char **argv)
     tess_knowledge *knowledge = NULL;
     tess_buffer out = {.mem = mem};
     tess_status status = tess_knowledge_create(mem, o.knowledge, n_files, &knowledge);
+    int n_records = 0;
+    if (status == TESS_OK && n > 0 && o.json == NULL)
+        status = report_records(mem, argv + 1, n, &n_records);
     if (status == TESS_OK && n > 0)
         status = examine(mem, knowledge, &o, argv + 1, n, &out, &code);
-    else if (status == TESS_OK)
+    if (n_records > 0 && (status == TESS_E_NOT_FOUND || status == TESS_OK)) {
+        tess_error_clear(); /* the record says enough where there is no log */
+        status = TESS_OK;
+        code = TESS_EXIT_OK;
+    } else if (status == TESS_OK)
         status = o.list != NULL ? list(knowledge, &out) : search(knowledge, o.search, &out, &code);
     status = cli_print_text(status, &out);
     tess_knowledge_destroy(&knowledge);

@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 #include "doctor/flame/flame.h"
 #include "doctor/flight_recorder/flight_recorder.h"
+#include "doctor/job/error_report.h"
 #include "doctor/job/job_report.h"
 #include "doctor/log/python_ask.h"
 #include "doctor/perfetto/perfetto.h"
@@ -70,6 +71,25 @@ static tess_status report_python(tess_mem *mem, const char *pid)
     return cli_print_text(tess_python_report(mem, pid, &out), &out);
 }
 
+/* Prints the folder's error.json after the report. only: there is nothing else to print, so that its rank gives the
+ * exit code. */
+static tess_status report_record(tess_mem *mem, const char *folder, bool only, tess_status status, int *code)
+{
+    char message[1024], why[256];
+    TESS_AUTO(tess_mem_drop) tess_error_file *record = NULL;
+    tess_buffer out = {.mem = mem};
+    snprintf(message, sizeof(message), "%s", tess_error_message());
+    TESS_TRY(tess_error_report_read(mem, folder, &record, why));
+    if (why[0] != '\0')
+        fprintf(stderr, "warning: %s\n", why);
+    if (record == NULL)
+        return only ? TESS_FAIL(status, "%s", message) : TESS_OK;
+    if (only)
+        *code = record->rank >= 0 ? TRACE_CULPRIT : TRACE_TIE;
+    tess_error_clear();
+    return cli_print_text(tess_error_report_put(record, &out), &out);
+}
+
 static int run(tess_mem *mem, int argc, char **argv)
 {
     trace_options options = {.rank = -1};
@@ -98,8 +118,11 @@ static int run(tess_mem *mem, int argc, char **argv)
                           argv[1]);
     if (status != TESS_OK && tess_python_is(argv[1]))
         return cli_end(report_python(mem, argv[1]));
+    const bool only = status == TESS_E_NOT_FOUND, is_text = options.style == TESS_FORM_TEXT;
     if (status == TESS_OK)
         status = report_on(mem, history, &options, &code);
+    if (is_text && options.last == 0 && options.rank < 0 && (status == TESS_OK || only))
+        status = report_record(mem, argv[1], only, status, &code);
     tess_history_destroy(&history);
     return status == TESS_OK ? code : cli_end(status);
 }

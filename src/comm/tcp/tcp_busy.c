@@ -4,46 +4,26 @@
 #include <stdlib.h>
 
 #include "base/os/os.h"
-#include "base/os/sockets.h"
 #include "comm/tcp/tcp_impl.h"
 
 enum { CALLERS = 64 };
 
 static const double greeting_s = 5;
 
-typedef struct busy_caller {
-    tcp_stream stream; /* fd -1: unused */
-    tcp_greeting greeting;
-    double until_s;
-} busy_caller;
-
-static void accept_caller(const tcp_meeting *m, int listen_fd, const char *why, busy_caller *c)
-{
-    int fd = tess_os_accept(listen_fd);
-    if (fd < 0)
-        return;
-    c->until_s = tess_os_now_s() + greeting_s;
-    if (!tcp_stream_begin(&c->stream, m->secret, fd, false)) {
-        tcp_stream_end(&c->stream);
-        return;
-    }
-    tcp_greet_begin(&c->greeting, m->secret, &c->stream, &m->hello, -1);
-    c->greeting.busy = why;
-}
-
 /* callers: (CALLERS) */
-_Noreturn static void serve(const tcp_meeting *m, int listen_fd, const char *why, busy_caller *callers)
+_Noreturn static void serve(const tcp_meeting *m, int listen_fd, const char *why, tcp_caller *callers)
 {
     struct pollfd ready[CALLERS + 1];
+    const tcp_desk desk = {
+        .listen_fd = listen_fd, .secret = m->secret, .self = &m->hello, .patience_s = greeting_s, .busy = why};
     for (int i = 0; i < CALLERS; i++)
         callers[i].stream.fd = -1;
     for (;;) {
+        tcp_accept_callers(&desk, callers, CALLERS, sizeof(*callers));
         ready[0] = (struct pollfd){.fd = listen_fd, .events = POLLIN};
         for (int i = 0; i < CALLERS; i++) {
-            busy_caller *c = &callers[i];
-            if (c->stream.fd < 0)
-                accept_caller(m, listen_fd, why, c);
-            else if (tcp_greet(&c->greeting) != 0 || tess_os_now_s() > c->until_s)
+            tcp_caller *c = &callers[i];
+            if (c->stream.fd >= 0 && (tcp_greet(&c->greeting) != 0 || tess_os_now_s() > c->until_s))
                 tcp_stream_end(&c->stream); /* the caller has its answer, or took too long */
             ready[1 + i] = (struct pollfd){.fd = c->stream.fd, .events = POLLIN};
         }
@@ -63,7 +43,7 @@ tess_status tess_tcp_answer_busy(bool tls, const char *why)
     TESS_TRY(tcp_secret_open(&secret));
     if (tls)
         TESS_TRY(tcp_tls_open(&secret));
-    busy_caller *callers = calloc(CALLERS, sizeof(*callers)); /* it lives as long as the process */
+    tcp_caller *callers = calloc(CALLERS, sizeof(*callers)); /* it lives as long as the process */
     TESS_CHECK(callers != NULL, TESS_E_NOMEM, "no memory to answer callers");
     tess_status status = tcp_listen_at_master(&m, &listen_fd);
     if (status == TESS_OK)

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/os/os.h"
 #include "base/os/sockets.h"
 #include "comm/tcp/tcp_impl.h"
 
@@ -183,4 +184,26 @@ int tcp_greet(tcp_greeting *g)
         g->step++;
     }
     return 1;
+}
+
+void tcp_accept_callers(const tcp_desk *desk, void *places, int n, size_t size)
+{
+    for (int i = 0; i < n && desk->listen_fd >= 0; i++) {
+        tcp_caller *c = (tcp_caller *)(void *)((uint8_t *)places + (size_t)i * size);
+        if (c->stream.fd >= 0)
+            continue;
+        int fd = tess_os_accept(desk->listen_fd);
+        if (fd < 0)
+            return;
+        memset(c, 0, size);
+        c->until_s = tess_os_now_s() + desk->patience_s;
+        if (!tcp_stream_begin(&c->stream, desk->secret, fd, false)) {
+            tcp_stream_end(&c->stream);
+            continue;
+        }
+        tcp_greet_begin(&c->greeting, desk->secret, &c->stream, desk->self, -1);
+        c->greeting.busy = desk->busy;
+        c->greeting.judge = desk->judge;
+        c->greeting.judge_self = desk->judge_self;
+    }
 }

@@ -17,12 +17,9 @@ _Static_assert(sizeof(tess_host_word) == 24, "hosts exchange these bytes");
 _Static_assert(sizeof(((tcp_hello *)0)->host) == TESS_HOST_NAME_BYTES, "names are copied");
 
 typedef struct line {
-    tcp_stream stream; /* fd -1: unused */
-    tcp_greeting greeting;
-    bool greeted, broken;
-    double until_s; /* end of the time for the greeting */
+    tcp_caller base; /* `at`: bytes of the word */
+    bool broken;
     tess_host_word word;
-    size_t at; /* bytes of the word that have come */
     tess_host_caller caller;
 } line;
 
@@ -38,8 +35,8 @@ struct tess_host_lines {
 
 static void drop(line *l)
 {
-    tcp_stream_end(&l->stream);
-    l->greeted = l->broken = false;
+    tcp_stream_end(&l->base.stream);
+    l->base.greeted = l->broken = false;
 }
 
 tess_status tess_host_lines_open(const tess_host_self *self, tess_host_lines **lines)
@@ -51,7 +48,7 @@ tess_status tess_host_lines_open(const tess_host_self *self, tess_host_lines **l
     made->n_lines = n;
     made->listen_fd = -1;
     for (int i = 0; i < n; i++)
-        made->lines[i].stream.fd = -1;
+        made->lines[i].base.stream.fd = -1;
     made->self = (tcp_meeting){.secret = &made->secret, .master = self->master, .port = self->port};
     tcp_hello_fill(&made->self.hello);
     made->self.hello.purpose = TCP_TO_HOSTS;
@@ -99,13 +96,13 @@ tess_status tess_host_lines_call(tess_host_lines *lines, bool *reached, char *wh
         tess_error_clear();
         return TESS_OK;
     }
-    *l = (line){.stream.fd = -1};
+    *l = (line){.base.stream.fd = -1};
     const int address = lines->next++ % n;
-    *reached =
-        tcp_reach(&lines->self, addresses[address], tess_os_now_s() + try_s, &l->stream, &l->greeting, why, size);
-    TESS_CHECK(!l->greeting.refused, TESS_E_INVALID, "node 0 at %s:%d refuses this host: %s", lines->self.master,
-               lines->self.port, l->greeting.reason);
-    l->greeted = *reached;
+    *reached = tcp_reach(&lines->self, addresses[address], tess_os_now_s() + try_s, &l->base.stream, &l->base.greeting,
+                         why, size);
+    TESS_CHECK(!l->base.greeting.refused, TESS_E_INVALID, "node 0 at %s:%d refuses this host: %s", lines->self.master,
+               lines->self.port, l->base.greeting.reason);
+    l->base.greeted = *reached;
     if (!*reached)
         drop(l);
     return TESS_OK;
@@ -132,43 +129,35 @@ static tcp_refusal judge(void *self, const tcp_hello *hello, char *why, size_t s
 
 static void accept_callers(tess_host_lines *lines)
 {
-    for (int i = 0; i < lines->n_lines && lines->listen_fd >= 0; i++) {
-        line *l = &lines->lines[i];
-        if (l->stream.fd >= 0)
-            continue;
-        int fd = tess_os_accept(lines->listen_fd);
-        if (fd < 0)
-            return;
-        *l = (line){.until_s = tess_os_now_s() + stranger_s};
-        if (!tcp_stream_begin(&l->stream, &lines->secret, fd, false)) {
-            drop(l);
-            continue;
-        }
-        tcp_greet_begin(&l->greeting, &lines->secret, &l->stream, &lines->self.hello, -1);
-        l->greeting.judge = judge;
-        l->greeting.judge_self = lines;
-    }
+    const tcp_desk desk = {.listen_fd = lines->listen_fd,
+                           .secret = &lines->secret,
+                           .self = &lines->self.hello,
+                           .patience_s = stranger_s,
+                           .judge = judge,
+                           .judge_self = lines};
+    tcp_accept_callers(&desk, lines->lines, lines->n_lines, sizeof(lines->lines[0]));
 }
 
 /* A line whose caller is not known yet. */
 static tess_host_event greet(tess_host_lines *lines, line *l)
 {
     tess_host_event event = {.line = (int)(l - lines->lines)};
-    int greeted = tcp_greet(&l->greeting);
+    int greeted = tcp_greet(&l->base.greeting);
     if (greeted > 0) {
-        l->greeted = true;
-        l->caller = caller_of(&l->greeting.hello);
+        l->base.greeted = true;
+        l->caller = caller_of(&l->base.greeting.hello);
         event.kind = TESS_HOST_CAME;
         event.caller = &l->caller;
-    } else if (greeted < 0 || tess_os_now_s() >= l->until_s) {
+    } else if (greeted < 0 || tess_os_now_s() >= l->base.until_s) {
         /* others have only tried whether the port is open, or call again */
-        if (greeted < 0 && l->greeting.reply.refused == TCP_REFUSED_FOR_GOOD && lines->n_refused < TCP_MOST_REFUSALS) {
+        if (greeted < 0 && l->base.greeting.reply.refused == TCP_REFUSED_FOR_GOOD &&
+            lines->n_refused < TCP_MOST_REFUSALS) {
             event.kind = TESS_HOST_REFUSED;
             event.why = lines->reason;
-            snprintf(lines->reason, sizeof(lines->reason), "%s%s", l->greeting.reason,
+            snprintf(lines->reason, sizeof(lines->reason), "%s%s", l->base.greeting.reason,
                      ++lines->n_refused == TCP_MOST_REFUSALS ? "; further ones are not reported" : "");
         }
-        tess_os_peer_address(l->stream.fd, l->caller.name);
+        tess_os_peer_address(l->base.stream.fd, l->caller.name);
         drop(l);
     }
     return event;
@@ -176,19 +165,19 @@ static tess_host_event greet(tess_host_lines *lines, line *l)
 
 static tess_host_event serve(tess_host_lines *lines, line *l)
 {
-    if (!l->greeted)
+    if (!l->base.greeted)
         return greet(lines, l);
     tess_host_event event = {.line = (int)(l - lines->lines)};
-    struct iovec part = {(uint8_t *)&l->word + l->at, sizeof(l->word) - l->at};
-    ptrdiff_t n = l->broken ? -1 : tcp_stream_receive(&l->stream, &part, 1);
-    l->at += n > 0 ? (size_t)n : 0;
+    struct iovec part = {(uint8_t *)&l->word + l->base.at, sizeof(l->word) - l->base.at};
+    ptrdiff_t n = l->broken ? -1 : tcp_stream_receive(&l->base.stream, &part, 1);
+    l->base.at += n > 0 ? (size_t)n : 0;
     if (n < 0) {
         event.kind = TESS_HOST_WENT;
         drop(l);
-    } else if (l->at == sizeof(l->word)) {
+    } else if (l->base.at == sizeof(l->word)) {
         event.kind = TESS_HOST_SAID;
         event.word = l->word;
-        l->at = 0;
+        l->base.at = 0;
     }
     return event;
 }
@@ -199,7 +188,7 @@ tess_host_event tess_host_lines_next(tess_host_lines *lines)
     for (int i = 0; i < lines->n_lines; i++) {
         line *l = &lines->lines[i];
         tess_host_event event = {.kind = TESS_HOST_NOTHING};
-        if (l->stream.fd >= 0)
+        if (l->base.stream.fd >= 0)
             event = serve(lines, l);
         if (event.kind == TESS_HOST_NOTHING)
             continue;
@@ -214,7 +203,8 @@ void tess_host_lines_say(tess_host_lines *lines, int line_number, const tess_hos
 {
     line *l = &lines->lines[line_number];
     tess_host_word copy = *word;
-    if (l->stream.fd >= 0 && !tcp_stream_move(&l->stream, &copy, sizeof(copy), true, tess_os_now_s() + word_s))
+    if (l->base.stream.fd >= 0 &&
+        !tcp_stream_move(&l->base.stream, &copy, sizeof(copy), true, tess_os_now_s() + word_s))
         l->broken = true;
 }
 

@@ -127,6 +127,30 @@ void tcp_greet_begin(tcp_greeting *g, const tcp_secret *secret, tcp_stream *stre
 /* Returns 1: both sides have proved that they know the secret; 0: not yet; -1: failed (g->reason). */
 int tcp_greet(tcp_greeting *g);
 
+/* A process that has called this one. The structs of a list of callers begin with it. */
+typedef struct tcp_caller {
+    tcp_stream stream; /* fd -1: this place is free */
+    tcp_greeting greeting;
+    double until_s; /* end of the time for the greeting */
+    bool greeted;
+    size_t at; /* bytes of the caller's words that have come */
+} tcp_caller;
+
+/* How callers are received: what their greetings have in common. */
+typedef struct tcp_desk {
+    int listen_fd;
+    const tcp_secret *secret;
+    const tcp_hello *self;
+    double patience_s; /* time for a greeting */
+    const char *busy;  /* these and the next two as in tcp_greeting */
+    tcp_refusal (*judge)(void *self, const tcp_hello *hello, char *why, size_t size);
+    void *judge_self;
+} tcp_desk;
+
+/* Gives each process that calls a free place, and begins its greeting. The other members of the place become zero.
+ * places  (n) structs of `size` bytes that begin with a tcp_caller */
+void tcp_accept_callers(const tcp_desk *desk, void *places, int n, size_t size);
+
 /* ---- tcp_meet.c ---- */
 /* Longest time for which rank 0 may prepare: it bounds the wait for one that prepares forever. */
 #define TCP_BUSY_S (6 * 3600.0)

@@ -41,12 +41,9 @@ __attribute__((format(printf, 2, 3))) static void say(const tcp_meeting *m, cons
 
 /* ---- Rank 0 ---- */
 typedef struct caller {
-    tcp_stream stream; /* fd -1: unused */
-    double until_s;
-    bool greeted, complete;
+    tcp_caller base; /* `at`: bytes of the address that have come, then of the end's message that were sent */
+    bool complete;
     bool takes; /* its socket has room for the message of the end */
-    size_t at;  /* bytes of the address that have come, then of that message that were sent */
-    tcp_greeting greeting;
     tess_agent_address address;
 } caller;
 
@@ -91,60 +88,51 @@ tess_status tcp_listen_at_master(const tcp_meeting *m, int *fd)
 
 static void drop(caller *c)
 {
-    tcp_stream_end(&c->stream);
+    tcp_stream_end(&c->base.stream);
 }
 
-static void accept_callers(host *h)
+static void accept_callers(const host *h)
 {
-    for (int i = 0; i < h->n_callers; i++) {
-        caller *c = &h->callers[i];
-        if (c->stream.fd >= 0)
-            continue;
-        int fd = tess_os_accept(h->listen_fd);
-        if (fd < 0)
-            return;
-        *c = (caller){.until_s = tess_os_now_s() + stranger_s};
-        if (tcp_stream_begin(&c->stream, h->m->secret, fd, false))
-            tcp_greet_begin(&c->greeting, h->m->secret, &c->stream, &h->m->hello, -1);
-        else
-            drop(c);
-    }
+    const tcp_desk desk = {
+        .listen_fd = h->listen_fd, .secret = h->m->secret, .self = &h->m->hello, .patience_s = stranger_s};
+    tcp_accept_callers(&desk, h->callers, h->n_callers, sizeof(h->callers[0]));
 }
 
 static void report_refusal(host *h, const caller *c)
 {
     char address[OS_ADDRESS_BYTES];
-    tess_os_peer_address(c->stream.fd, address);
+    tess_os_peer_address(c->base.stream.fd, address);
     if (h->n_refused++ < TCP_MOST_REFUSALS)
-        say(h->m, "a caller from %s was refused: %s%s", address, c->greeting.reason,
+        say(h->m, "a caller from %s was refused: %s%s", address, c->base.greeting.reason,
             h->n_refused == TCP_MOST_REFUSALS ? "; further ones are not reported" : "");
 }
 
 /* Serves a caller without waiting. Fails if a rank does not fit, or has ended. */
 static tess_status serve(host *h, caller *c)
 {
-    const tcp_hello *hello = &c->greeting.hello;
-    int greeted = c->greeted ? 1 : tcp_greet(&c->greeting);
-    if (greeted < 0 || (greeted == 0 && tess_os_now_s() >= c->until_s)) {
-        if (greeted < 0 && c->greeting.reply.refused) /* others have only tried whether the port is open */
+    const tcp_hello *hello = &c->base.greeting.hello;
+    int greeted = c->base.greeted ? 1 : tcp_greet(&c->base.greeting);
+    if (greeted < 0 || (greeted == 0 && tess_os_now_s() >= c->base.until_s)) {
+        if (greeted < 0 && c->base.greeting.reply.refused) /* others have only tried whether the port is open */
             report_refusal(h, c);
         drop(c);
         return TESS_OK;
     }
     if (greeted == 0)
         return TESS_OK;
-    if (!c->greeted) {
-        c->greeted = true;
+    if (!c->base.greeted) {
+        c->base.greeted = true;
         TESS_TRY(tcp_guests_add(&h->guests, hello));
     }
     uint8_t beyond;
-    struct iovec part = c->complete ? (struct iovec){&beyond, 1}
-                                    : (struct iovec){(uint8_t *)&c->address + c->at, sizeof(c->address) - c->at};
-    ptrdiff_t n = tcp_stream_receive(&c->stream, &part, 1);
+    struct iovec part = c->complete
+                            ? (struct iovec){&beyond, 1}
+                            : (struct iovec){(uint8_t *)&c->address + c->base.at, sizeof(c->address) - c->base.at};
+    ptrdiff_t n = tcp_stream_receive(&c->base.stream, &part, 1);
     TESS_CHECK(n == 0 || (n > 0 && !c->complete), TESS_E_PEER_LOST,
                "rank %d on host %s came to the meeting and ended: see its output", hello->rank, hello->host);
-    c->at += (size_t)n;
-    if (c->at < sizeof(c->address) || c->complete)
+    c->base.at += (size_t)n;
+    if (c->base.at < sizeof(c->address) || c->complete)
         return TESS_OK;
     c->complete = true;
     h->n_complete++;
@@ -159,8 +147,8 @@ static int watch(host *h)
     int n = 0;
     h->polls[n++] = (struct pollfd){.fd = h->listen_fd, .events = POLLIN};
     for (int i = 0; i < h->n_callers; i++)
-        if (h->callers[i].stream.fd >= 0)
-            h->polls[n++] = (struct pollfd){.fd = h->callers[i].stream.fd, .events = POLLIN};
+        if (h->callers[i].base.stream.fd >= 0)
+            h->polls[n++] = (struct pollfd){.fd = h->callers[i].base.stream.fd, .events = POLLIN};
     return n;
 }
 
@@ -181,7 +169,7 @@ static tess_status await_all(host *h)
         poll(h->polls, (nfds_t)watch(h), tcp_left_ms(next_s < until_s ? next_s : until_s, 500));
         accept_callers(h);
         for (int i = 0; i < h->n_callers; i++)
-            if (h->callers[i].stream.fd >= 0)
+            if (h->callers[i].base.stream.fd >= 0)
                 TESS_TRY(serve(h, &h->callers[i]));
     }
     return TESS_OK;
@@ -191,14 +179,14 @@ static tess_status await_all(host *h)
 static void tell(caller *c, uint8_t *message, size_t bytes)
 {
     ptrdiff_t n = 1;
-    while (n > 0 && c->at < bytes) {
-        n = tcp_stream_send(&c->stream, &(struct iovec){message + c->at, bytes - c->at}, 1);
-        c->at += n > 0 ? (size_t)n : 0;
+    while (n > 0 && c->base.at < bytes) {
+        n = tcp_stream_send(&c->base.stream, &(struct iovec){message + c->base.at, bytes - c->base.at}, 1);
+        c->base.at += n > 0 ? (size_t)n : 0;
     }
-    if (n == 0 && c->at < bytes)
+    if (n == 0 && c->base.at < bytes)
         return;
     tess_os_end_sending(
-        c->stream.fd); /* a caller that has hung up fails at its first message, or its warden names it */
+        c->base.stream.fd); /* a caller that has hung up fails at its first message, or its warden names it */
     drop(c);
 }
 
@@ -210,15 +198,15 @@ static void tell_all(host *h, uint8_t *message, size_t bytes, double until_s)
         n_left = 0;
         for (int i = 0; i < h->n_callers; i++) {
             caller *c = &h->callers[i];
-            if (c->stream.fd >= 0 && c->takes)
+            if (c->base.stream.fd >= 0 && c->takes)
                 tell(c, message, bytes);
-            if (c->stream.fd >= 0)
-                h->polls[n_left++] = (struct pollfd){.fd = c->stream.fd, .events = POLLOUT};
+            if (c->base.stream.fd >= 0)
+                h->polls[n_left++] = (struct pollfd){.fd = c->base.stream.fd, .events = POLLOUT};
         }
         if (n_left > 0)
             poll(h->polls, (nfds_t)n_left, tcp_left_ms(until_s, 1000));
         for (int i = 0, n = 0; i < h->n_callers; i++)
-            if (h->callers[i].stream.fd >= 0)
+            if (h->callers[i].base.stream.fd >= 0)
                 h->callers[i].takes = h->polls[n++].revents != 0;
     } while (n_left > 0 && tess_os_now_s() < until_s);
     for (int i = 0; i < h->n_callers; i++)
@@ -236,9 +224,9 @@ static void dismiss(host *h, tess_status status)
         snprintf(end.text, sizeof(end.text), "%s", tess_error_message());
     uint8_t *message = malloc(sizeof(end) + all); /* if NULL, callers notice that their connection ends */
     for (int i = 0; i < h->n_callers; i++) {
-        h->callers[i].at = 0;
+        h->callers[i].base.at = 0;
         h->callers[i].takes = true;
-        if (!h->callers[i].greeted || message == NULL)
+        if (!h->callers[i].base.greeted || message == NULL)
             drop(&h->callers[i]);
     }
     if (message == NULL)
@@ -260,7 +248,7 @@ static tess_status receive_ranks(tcp_meeting *m)
     if (h.callers == NULL || h.polls == NULL || getrandom(m->job, sizeof(m->job), 0) != (ssize_t)sizeof(m->job))
         status = TESS_FAIL(TESS_E_NOMEM, "no memory, or no random bytes, to meet %d ranks", m->hello.world);
     for (int i = 0; h.callers != NULL && i < h.n_callers; i++)
-        h.callers[i].stream.fd = -1;
+        h.callers[i].base.stream.fd = -1;
     if (status == TESS_OK)
         status = tcp_listen_at_master(m, &h.listen_fd);
     if (status == TESS_OK) {

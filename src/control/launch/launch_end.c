@@ -4,6 +4,7 @@
 
 #include "base/os/os.h"
 #include "job/rank_end.h"
+#include "control/launch/ending_record.h"
 #include "control/launch/launcher_impl.h"
 
 static const double settle_s = 0.06;
@@ -86,6 +87,23 @@ void launch_report_kill(launcher *l)
     launch_report_failure(l);
     tess_report_line(&l->options.reporter, "%s", l->result->report);
     l->result->reported = true;
+}
+
+void launch_note_failure(const launcher *l)
+{
+    tess_launch_result *result = l->result;
+    if (result->exit_code == 0 && result->failed_rank < 0)
+        return;
+    const bool blames = result->failed_rank >= 0;
+    result->has_record = true;
+    launch_ending_record(&l->job,
+                         &(launch_ending){.cause = l->cause >= 0 ? l->cause : result->failed_rank,
+                                          .rank = result->failed_rank,
+                                          .exit_code = result->exit_code,
+                                          .asked = result->asked_to_stop && !blames,
+                                          .ended_here = blames && l->failing.ended_here,
+                                          .report = result->report},
+                         &result->record);
 }
 
 tess_status launch_open_watchdog(launcher *l)

@@ -28,6 +28,7 @@ static void run_rank(const launcher *l, int rank, pid_t parent)
 {
     const launch_payload *what = &l->what;
     tess_child_begin(&l->signals, parent);
+    rank_output_enter(l->output, rank);
     set_number(TESS_VAR_RANK, rank);
     set_number(TESS_VAR_WORLD, l->n_ranks);
     set_number(TESS_VAR_SHM_FD, l->job.fd);

@@ -274,9 +274,15 @@ static tess_status run_job(int n_ranks, const launch_payload *what, const tess_l
         return status;
     }
     tess_child_block_signals(&l.signals);
-    status = run_ranks(&l, timeout_s);
+    status = rank_output_open(l.mem, options->output,
+                              &(output_ranks){.n = n_ranks, .attempt = options->n_before, .is_fixed = true},
+                              &options->reporter, &l.output);
+    if (status == TESS_OK)
+        status = run_ranks(&l, timeout_s);
+    rank_output_close(l.mem, &l.output);
     end_result(&l);
     launch_close_watchdog(&l);
+    launch_note_failure(&l);
     tess_child_restore_signals(&l.signals);
     if (options->notices != NULL)
         tess_notices_copy(options->notices, &l.job.header->notices);

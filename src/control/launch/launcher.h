@@ -10,8 +10,10 @@
 #include <sys/types.h>
 
 #include "base/core/reporter.h"
+#include "control/launch/output/output_plan.h"
 #include "job/failure.h"
 #include "tessera/memory.h"
+#include "trace/error_file.h"
 
 struct tess_job;         /* job/job_memory.h */
 struct tess_persist_set; /* job/persist/persist.h */
@@ -37,6 +39,8 @@ typedef struct tess_launch_result {
     /* report of the root cause: "rank 3 was killed by signal 9 (SIGKILL) in reduce_scatter #5671 ..."; "": all is
      * well */
     char report[2048];
+    bool has_record;        /* this process knows why the job did not end well */
+    tess_error_file record; /* facts of that end; members that the launcher does not know are 0 */
 } tess_launch_result;
 
 /* Formats the report of a job whose ranks were killed because they were asked to stop, and the reason. */
@@ -48,13 +52,15 @@ typedef struct tess_launch_result {
 #define TESS_LAUNCH_GRACE_S 5.0
 
 typedef struct tess_launch_options {
-    const char *program;      /* executable file that is run with argv; NULL: argv[0], searched for as a shell does */
-    double grace_s;           /* seconds in which the other ranks must end once a rank is lost */
-    const char *trace_folder; /* passed to the ranks as TESSERA_TRACE (tess_runtime_keep_trace); NULL: no traces */
-    double soft_timeout_s;    /* seconds after which a rank that keeps others waiting is reported; 0: never */
-    double timeout_s;         /* deadline of a collective in seconds; 0: not known */
-    bool waits_on;            /* ranks continue to wait after the deadline; a notice reports it */
-    bool usr1_stops;          /* SIGUSR1 asks to stop, like SIGTERM; otherwise it is passed to the ranks */
+    const char *program;       /* executable file that is run with argv; NULL: argv[0], searched for as a shell does */
+    double grace_s;            /* seconds in which the other ranks must end once a rank is lost */
+    const char *trace_folder;  /* passed to the ranks as TESSERA_TRACE (tess_runtime_keep_trace); NULL: no traces */
+    const char *record_folder; /* folder of error.json (record/error_record.h); NULL: none is written there */
+    const tess_output_plan *output; /* plan for the ranks' output; NULL: ranks have the streams of this process */
+    double soft_timeout_s;          /* seconds after which a rank that keeps others waiting is reported; 0: never */
+    double timeout_s;               /* deadline of a collective in seconds; 0: not known */
+    bool waits_on;                  /* ranks continue to wait after the deadline; a notice reports it */
+    bool usr1_stops;                /* SIGUSR1 asks to stop, like SIGTERM; otherwise it is passed to the ranks */
     bool heeds_stop;        /* all ranks look for requests to stop; otherwise those that have not looked get a signal */
     bool stops_at_once;     /* ranks are asked to stop before they begin: they save persistent memory and leave */
     double stop_grace_s;    /* seconds that ranks have after a request to stop; this is reported. 0: no limit */

@@ -2,7 +2,7 @@
  *
  *   launcher.c         the main loop, requests to stop, deadlines
  *   launch_ranks.c     start of ranks, signals to them
- *   launch_end.c       how a rank ended, the root cause
+ *   launch_end.c       how a rank ended, the root cause, the record of a failure
  *   launch_recover.c   deciding about a failure, and recovery */
 #ifndef TESS_CONTROL_LAUNCH_LAUNCHER_IMPL_H
 #define TESS_CONTROL_LAUNCH_LAUNCHER_IMPL_H
@@ -10,6 +10,7 @@
 #include "job/job_memory.h"
 #include "control/launch/child.h"
 #include "control/launch/launcher.h"
+#include "control/launch/output/rank_output.h"
 #include "control/launch/watchdog/job_record.h"
 #include "control/launch/watchdog/watchdog.h"
 
@@ -49,6 +50,7 @@ typedef struct launcher {
     tess_mem *mem;
     tess_watchdog *watchdog;
     watchdog_job_record record;
+    rank_output *output; /* NULL: the ranks have the streams of this process */
     tess_child_signals signals;
     int stop_signal; /* SIGINT or SIGTERM, once it came */
     int stop_code;   /* exit code of ranks that stopped because of it, or because they had requested it themselves */
@@ -88,6 +90,9 @@ void launch_report_failure(launcher *l);
 void launch_report_kill(launcher *l);
 /* Whether the system has had time to report an OOM kill. */
 bool launch_is_settled(const launcher *l);
+
+/* Records why the job did not end well, while the job's memory is there. */
+void launch_note_failure(const launcher *l);
 
 /* Creates the watchdog, which watches the job until it ends and then writes its record. */
 tess_status launch_open_watchdog(launcher *l);

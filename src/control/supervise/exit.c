@@ -5,7 +5,7 @@
 #include "control/supervise/stderr_lines.h"
 #include "job/environment.h"
 
-static int code_of(tess_status status)
+int tess_exit_code(tess_status status)
 {
     switch (status) {
     case TESS_E_INVALID:
@@ -26,7 +26,7 @@ int tess_exit_report(const tess_reporter *reporter, tess_status status)
 {
     const char *message = tess_error_message();
     tess_report_line(reporter, "%s", message[0] != '\0' ? message : tess_status_text(status));
-    return code_of(status);
+    return tess_exit_code(status);
 }
 
 int tess_exit_fail(tess_status status)
@@ -48,7 +48,7 @@ int tess_exit_fail_once(tess_status status)
  * settings), so only rank 0 prints it. The launcher reports any other failure once, for the rank where it began. */
 int tess_exit_rank(tess_status status, tess_runtime *runtime)
 {
-    bool is_refusal = code_of(status) == TESS_EXIT_BAD_INPUT;
+    bool is_refusal = tess_exit_code(status) == TESS_EXIT_BAD_INPUT;
     tess_runtime_report_status(runtime, status);
     if (!tess_launch_is_rank() || (tess_runtime_rank(runtime) == 0 && is_refusal))
         return tess_exit_fail(status);

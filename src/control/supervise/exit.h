@@ -7,6 +7,9 @@
 
 enum { TESS_EXIT_OK = 0, TESS_EXIT_FAILED = 1, TESS_EXIT_BAD_INPUT = 2, TESS_EXIT_INTERRUPTED = 130 };
 
+/* Returns the exit code for `status`. */
+int tess_exit_code(tess_status status);
+
 /* Reports the message of the last failure. Returns the exit code for `status`. */
 int tess_exit_report(const tess_reporter *reporter, tess_status status);
 

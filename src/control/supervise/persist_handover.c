@@ -8,6 +8,7 @@
 #include "base/text/text.h"
 #include "ckpt/store/read.h"
 #include "ckpt/store/store.h"
+#include "control/record/error_record.h"
 #include "control/supervise/exit.h"
 #include "control/supervise/run_memory.h"
 #include "control/supervise/stop_signals.h"
@@ -139,8 +140,10 @@ static int save(const tess_persist_heir *heir, const saved_state *k, const tess_
     if (result.stop_signal != 0)
         raise(result.stop_signal); /* the signal stays pending, and ends the next launch */
     int code = tess_ranks_report_end(&(tess_ranks){.n = k->n_ranks}, &result, reporter);
-    if (code != TESS_EXIT_OK && !(code == TESS_EXIT_INTERRUPTED && result.left))
+    if (code != TESS_EXIT_OK && !(code == TESS_EXIT_INTERRUPTED && result.left)) {
+        tess_error_record_end(heir->options, &result, false);
         return code;
+    }
     status = tess_persist_read_back(heir->config, set);
     return status == TESS_OK ? TESS_EXIT_OK : tess_exit_report(reporter, status);
 }

@@ -8,7 +8,6 @@
 
 #include "base/os/os.h"
 #include "doctor/probe/probe.h"
-#include "job/environment.h"
 #include "job/find.h"
 #include "control/helper.h"
 #include "control/timers.h"
@@ -141,18 +140,6 @@ tess_health_limits tess_run_health_limits(const tess_config *config)
                                 .max_failures = config->health.max_failures};
 }
 
-/* Whether this warden is the first on its host of those that MPI has started. It starts the watcher. */
-static bool is_first_here(const tess_ranks *ranks)
-{
-    tess_environment environment;
-    if (!ranks->is_warden && !ranks->joins)
-        return true;
-    if (tess_environment_read(&environment) == TESS_OK)
-        return environment.starter == TESS_STARTER_NONE || environment.local_rank <= 0;
-    tess_error_clear();
-    return false;
-}
-
 tess_status tess_run_alerts_open(const tess_config *config, tess_run_alerts *alerts)
 {
     const tess_text_list *words = &config->health.alert_command;
@@ -244,7 +231,7 @@ void tess_run_health_start(const tess_config *config, const tess_ranks *ranks, c
                            tess_run_health *health)
 {
     *health = (tess_run_health){.reporter = *reporter};
-    if (!config->health.enable || !is_first_here(ranks))
+    if (!config->health.enable || !tess_ranks_is_first_here(ranks))
         return;
     health->config = config;
     health->job = (int)getpid();

@@ -1,6 +1,7 @@
 #include "control/supervise/start_ranks.h"
 
 #include "base/os/os.h"
+#include "control/record/error_record.h"
 #include "control/supervise/exit.h"
 #include "control/supervise/stderr_lines.h"
 #include "control/supervise/warden_link.h"
@@ -46,6 +47,17 @@ tess_status tess_ranks_count(int n, tess_ranks *ranks)
     return TESS_OK;
 }
 
+bool tess_ranks_is_first_here(const tess_ranks *ranks)
+{
+    tess_environment environment;
+    if (!ranks->is_warden && !ranks->joins)
+        return true;
+    if (tess_environment_read(&environment) == TESS_OK)
+        return environment.starter == TESS_STARTER_NONE || environment.local_rank <= 0;
+    tess_error_clear();
+    return false;
+}
+
 tess_status tess_ranks_start_saves(tess_async_service **saves)
 {
     tess_environment environment;
@@ -81,5 +93,9 @@ int tess_ranks_start_self(const tess_ranks *ranks, const tess_own_command *comma
     tess_status status = tess_ranks_start(ranks, command->word, &reported, &result);
     if (status == TESS_OK && ranks->is_warden)
         tess_warden_reports_end(&result);
+    if (status == TESS_OK && ranks->is_warden)
+        tess_error_record_end_warden(options, &result);
+    else if (status == TESS_OK)
+        tess_error_record_end(options, &result, false);
     return status == TESS_OK ? tess_ranks_report_end(ranks, &result, &reporter) : tess_exit_report(&reporter, status);
 }

@@ -26,6 +26,9 @@ typedef struct tess_ranks {
  * given although MPI or torchrun has started the ranks. */
 tess_status tess_ranks_count(int n, tess_ranks *ranks);
 
+/* Whether this process is the first of the job on its host. It starts the host's helpers. */
+bool tess_ranks_is_first_here(const tess_ranks *ranks);
+
 /* Starts the process that writes checkpoints in parallel to the ranks, one per host. *saves NULL: another process
  * does so for this host. Call it before ranks and threads are started; stop it after the ranks have ended. */
 tess_status tess_ranks_start_saves(tess_async_service **saves);

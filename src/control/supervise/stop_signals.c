@@ -35,12 +35,6 @@ void tess_stop_signals_hear(void)
         tess_stop_signal_handle(signals[i], on_signal);
 }
 
-void tess_stop_signals_forget(void)
-{
-    for (int i = 0; i < N_SIGNALS; i++)
-        tess_stop_signal_handle(signals[i], SIG_DFL);
-}
-
 int tess_stop_signals_pause(double seconds)
 {
     time_t whole_s = (time_t)seconds;

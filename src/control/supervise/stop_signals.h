@@ -6,8 +6,6 @@
 /* Prevents SIGINT, SIGTERM, SIGUSR1, SIGUSR2 and SIGHUP from ending this process. Programs that it starts get the
  * default handling. A SIGHUP that is ignored (nohup) stays ignored. */
 void tess_stop_signals_hear(void);
-/* Restores the default handling. */
-void tess_stop_signals_forget(void);
 /* Sets the handler of one signal. A SIGHUP that is ignored (nohup) stays ignored. */
 void tess_stop_signal_handle(int number, void (*handler)(int));
 /* Sleeps until a signal is pending, which may have come earlier. Returns its number; 0: none came in time. */

@@ -9,6 +9,7 @@
 #include "base/os/disk_files.h"
 #include "base/os/os.h"
 #include "control/supervise/console.h"
+#include "control/record/error_record.h"
 #include "control/supervise/exit.h"
 #include "control/supervise/run_health.h"
 #include "control/supervise/persist_handover.h"
@@ -427,6 +428,24 @@ static void tell_of_places(const supervision *s)
                          min, slots->n_ranks);
 }
 
+/* Leaves a record of an end that is not a success. Over several hosts, a warden may have written a better one. */
+static void record_end(const supervision *s, tess_status status, const tess_launch_result *result)
+{
+    const bool over_hosts = s->starter.start != NULL;
+    const bool well = status == TESS_OK && !s->stopped && result->exit_code == TESS_EXIT_OK;
+    if (well)
+        tess_error_record_begin(s->options.record_folder);
+    else if (status != TESS_OK)
+        tess_error_record_plain(&s->options, tess_exit_code(status), false, tess_error_message(), over_hosts);
+    else if (s->stopped)
+        tess_error_record_plain(&s->options, TESS_EXIT_INTERRUPTED, true,
+                                "asked to stop before the job started again; what was saved stands", over_hosts);
+    else if (!result->has_record)
+        tess_error_record_plain(&s->options, result->exit_code, result->asked_to_stop, result->report, over_hosts);
+    else
+        tess_error_record_end(&s->options, result, over_hosts);
+}
+
 static int run(supervision *s, const tess_config *config, const tess_slots *slots, const tess_own_command *command,
                const tess_launch_options *options)
 {
@@ -439,7 +458,9 @@ static int run(supervision *s, const tess_config *config, const tess_slots *slot
         status = run_life(s, command, &result);
     while (status == TESS_OK ? starts_again(s, &result) : starts_without(s, &status));
     tess_run_memory_end(&s->memory, false, &s->reporter);
-    tess_stop_signals_forget();
+    /* Signals stay heard and have no effect: what follows is the end of the process. A closed terminal sends several
+     * SIGHUP, and one of them would replace the exit code of the run. */
+    record_end(s, status, &result);
     if (status != TESS_OK)
         return tess_exit_report(&s->reporter, status);
     if (s->stopped)

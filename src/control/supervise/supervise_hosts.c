@@ -7,6 +7,7 @@
 #include "base/os/os.h"
 #include "control/supervise/supervise_hosts.h"
 #include "control/supervise/console.h"
+#include "control/record/error_record.h"
 #include "control/supervise/exit.h"
 #include "control/supervise/kept.h"
 #include "control/supervise/supervise.h"
@@ -276,7 +277,9 @@ static int supervise(launch_job *job, int argc, char **argv)
     tess_config with_batch;
     const tess_launch_hosts *hosts = &job->hosts->hosts;
     tess_own_command command;
-    tess_launch_options options = {.usr1_stops = true, .reporter = job->hosts->reporter};
+    tess_launch_options options = {
+        .usr1_stops = true, .record_folder = job->config->job.dump_folder, .reporter = job->hosts->reporter};
+    tess_error_record_begin(options.record_folder);
     tess_slots_begin_hosts(&job->slots, (int)job->config->elastic.min_ranks);
     tess_status added = TESS_OK;
     for (int h = 0; h < hosts->n && added == TESS_OK; h++)

@@ -7,18 +7,24 @@
 #include <unistd.h>
 
 #include "base/core/variables.h"
+#include "base/os/machine.h"
 #include "base/os/os.h"
 #include "comm/tcp/tcp_busy.h"
 #include "control/helper.h"
 #include "control/reload/kept_text.h"
 #include "control/reload/reload.h"
 #include "job/environment.h"
+#include "control/supervise/end_page.h"
+#include "control/record/error_record.h"
 #include "control/supervise/exit.h"
 #include "control/supervise/folder_lock.h"
 #include "control/supervise/kept.h"
 #include "control/supervise/persist_handover.h"
 #include "control/supervise/run_copies.h"
+#include "control/supervise/run_feed.h"
 #include "control/supervise/run_health.h"
+#include "control/metrics/run_metrics.h"
+#include "control/launch/output/run_output.h"
 #include "control/supervise/stderr_lines.h"
 #include "control/supervise/stop_signals.h"
 #include "control/supervise/supervise.h"
@@ -66,8 +72,11 @@ typedef struct train_helpers {
     bool keeps_steps;          /* memory holds the newest step if the ranks are killed */
     tess_async_service *saves; /* writer of checkpoints; NULL: none */
     tess_run_health health;
+    tess_run_metrics metrics;
     tess_ranks ranks;
     tess_run_copies copies;
+    tess_run_feed feed;
+    bool feeds;             /* this process holds the lock of the run's folder, so `feed` is its own */
     tess_config_text *text; /* the configuration as it was read, until `reload` has it */
     bool kept;              /* `text` is not that of the file: the job has not reached the step of a change */
     tess_reload reload;
@@ -79,8 +88,12 @@ static void begin_again(train_helpers *helpers)
 {
     tess_run_health_stop(&helpers->health);
     tess_run_health_start(helpers->config, &helpers->ranks, &helpers->reporter, &helpers->health);
+    tess_run_metrics_stop(&helpers->metrics);
+    tess_run_metrics_start(helpers->config, &helpers->ranks, &helpers->reporter, &helpers->metrics);
     tess_run_copies_kill(&helpers->copies);
     tess_run_copies_start(helpers->config, &helpers->reporter, &helpers->copies);
+    if (helpers->feeds)
+        tess_run_feed_change(helpers->config, &helpers->reporter, &helpers->feed);
 }
 
 static int64_t change_due(void *self, int64_t step)
@@ -112,6 +125,7 @@ static void look_after_helpers(void *self)
     train_helpers *helpers = self;
     tess_async_service_look(helpers->saves);
     tess_run_health_look(&helpers->health);
+    tess_run_metrics_look(&helpers->metrics);
     if (tess_reload_look(&helpers->reload))
         begin_again(helpers);
 }
@@ -182,6 +196,8 @@ static int run_locked(const tess_train_job *job, tess_config *config, tess_confi
     tess_ranks ranks = job->ranks;
     if (job->counts_ranks && (config->recovery.enable || config->checkpoint.memory_copies))
         ranks.joins = false; /* recovery needs a process that is the parent of the rank */
+    if (ranks.n == 1 && tess_run_output_is_asked(config))
+        ranks.joins = false; /* output that is kept needs one, too */
     helpers->ranks = ranks;
     if (helpers->kept && (ranks.joins || ranks.is_warden))
         return tess_exit_report(
@@ -198,12 +214,14 @@ static int run_locked(const tess_train_job *job, tess_config *config, tess_confi
                          "job.reload: the given values count at once: the job has not noted a change after step %lld",
                          (long long)config->job.reload_step);
     tess_run_health_start(config, &ranks, &options->reporter, &helpers->health);
+    tess_run_metrics_start(config, &ranks, &options->reporter, &helpers->metrics);
     if (!ranks.joins && !ranks.is_warden)
         begin_reload(job, config, helpers);
     int code = ranks.joins       ? tess_train_rank(job->kind, config, &job->view)
                : ranks.is_warden ? tess_ranks_start_self(&ranks, job->command, options)
                                  : supervise(config, checked, &ranks, job->command, options);
     tess_run_health_stop(&helpers->health);
+    tess_run_metrics_stop(&helpers->metrics);
     tess_reload_end(&helpers->reload);
     return code;
 }
@@ -221,6 +239,7 @@ static tess_status check(const tess_train_job *job, tess_config *config, tess_co
     if (job->kind->check != NULL)
         TESS_TRY(job->kind->check(checked));
     TESS_TRY(tess_run_copies_check(checked));
+    TESS_TRY(tess_run_metrics_check(checked));
     config->recovery.hot &= checked->recovery.hot; /* a task may have state that a replacement would lack */
     return TESS_OK;
 }
@@ -256,11 +275,21 @@ static tess_status begin_copies(const tess_train_job *job, tess_config *config, 
     return TESS_OK;
 }
 
+/* The first process of each host moves the record of an earlier failure aside. */
+static void begin_records(const tess_config *config)
+{
+    tess_environment e;
+    if (tess_environment_read(&e) != TESS_OK || e.local_rank <= 0)
+        tess_error_record_begin(config->job.dump_folder);
+    tess_error_clear();
+}
+
 /* Runs the process that starts the ranks, or that becomes the only rank. */
 static int run_parent(const tess_train_job *job, tess_config *config, tess_config_text **text, bool kept,
                       tess_launch_options *options)
 {
     tess_config checked;
+    const double begun_s = (double)tess_os_wall_ns() * 1e-9;
     tess_status status = check(job, config, &checked);
     train_helpers helpers = {.config = config,
                              .text = *text,
@@ -279,13 +308,24 @@ static int run_parent(const tess_train_job *job, tess_config *config, tess_confi
     if (status == TESS_OK)
         status = tess_folder_lock_take(config, &options->reporter, &folder);
     const bool locked = status == TESS_OK;
+    if (locked)
+        begin_records(config);
     if (locked && folder.is_first)
+        status = tess_run_feed_check(config);
+    if (locked && folder.is_first && status == TESS_OK)
         status = begin_copies(job, config, &checked, &options->reporter, &helpers.copies);
+    helpers.feeds = locked && folder.is_first && status == TESS_OK;
+    if (helpers.feeds)
+        tess_run_feed_start(config, &options->reporter, &helpers.feed);
     int code = status == TESS_OK ? run_locked(job, config, &checked, options, &helpers)
                                  : tess_exit_report(&options->reporter, status);
+    if (helpers.feeds)
+        tess_run_feed_stop(&helpers.feed, code);
     tess_async_service_stop(&helpers.saves);
     tess_run_copies_stop(&helpers.copies);
     *text = helpers.text;
+    if (locked && folder.is_first)
+        tess_end_page_write(config, job->kind, begun_s, code, &options->reporter);
     if (locked)
         tess_folder_lock_release(config, &folder);
     tess_config_free(&checked);
@@ -304,9 +344,14 @@ static int run(const tess_train_job *job, tess_config *config, tess_config_text 
                                    .usr1_stops = true,
                                    .heeds_stop = true,
                                    .stop_grace_s = config->checkpoint.emergency_grace_s,
+                                   .record_folder = config->job.dump_folder,
                                    .reporter = tess_stderr_lines};
+    tess_run_output output = {0};
+    options.output = &output.plan;
     tess_timers_make(config, options.grace_s, &timers);
     tess_status status = tess_timers_check(&timers);
+    if (status == TESS_OK && !tess_launch_is_rank())
+        status = tess_run_output_plan(config, job->ranks.joins && job->ranks.n > 1, &output);
     if (status != TESS_OK)
         return tess_exit_fail_once(status);
     return tess_launch_is_rank() ? tess_train_rank(job->kind, config, &job->view)

@@ -5,6 +5,7 @@
 
 #include "comm/rejoin.h"
 #include "job/environment.h"
+#include "control/record/error_record.h"
 #include "control/supervise/exit.h"
 #include "control/supervise/stop_signals.h"
 
@@ -95,6 +96,8 @@ static int live(const tess_task_kind *kind, const tess_config *config, const tes
     int code = result.interrupted ? TESS_EXIT_INTERRUPTED : TESS_EXIT_OK;
     if (status != TESS_OK)
         code = tess_exit_rank(status, runtime);
+    if (code != TESS_EXIT_OK)
+        tess_error_record_own(config->job.dump_folder, runtime, status, code);
     stop->runtime = NULL;
     tess_runtime_destroy(&runtime);
     return code;

@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LEAST_WIDTH = 60, MOST_WIDTH = 250, HEAD = 48 };
+/* NARROW: below it, three lines must show that the log was cut: short lines are often whole */
+enum { LEAST_WIDTH = 48, NARROW = 56, MOST_WIDTH = 250, HEAD = 48 };
 
 static size_t first_word(const char *line, size_t size)
 {
@@ -98,14 +99,29 @@ static bool begins_with_host(const char *text, size_t size)
     return n > 0 && n < size && memcmp(text, who.host, n) == 0;
 }
 
+/* Whether the line ends before or within a time that belongs to its sentence: "CANCELLED AT", "since 2026-01". */
+static bool awaits_time(const char *line, size_t size)
+{
+    while (size > 1 && (isdigit((unsigned char)line[size - 1]) || strchr("-:.T", line[size - 1]) != NULL) &&
+           (line[size - 1] != 'T' || isdigit((unsigned char)line[size - 2])))
+        size--;
+    while (size > 0 && line[size - 1] == ' ')
+        size--;
+    return tess_text_has(line, size, TESS_WORD_ENDS,
+                         " at| AT| on| since| SINCE| until| UNTIL| before| after| from| to");
+}
+
 /* Whether `next` may be the rest of `line`: it begins neither like a new line nor like `line`. Blanks at its end do
  * not count, because a terminal pads lines. */
 static bool may_continue(const char *line, size_t size, const char *next, size_t next_size)
 {
     while (next_size > 0 && next[next_size - 1] == ' ')
         next_size--;
-    return !are_alike(line, size, next, next_size) && !is_drawn(line, size) && !begins(next, next_size) &&
-           !is_drawn(next, next_size) && !begins_with_host(next, next_size);
+    if (are_alike(line, size, next, next_size) || is_drawn(line, size) || is_drawn(next, next_size))
+        return false;
+    if (awaits_time(line, size) && log_has_time(next, next_size < HEAD ? next_size : HEAD))
+        return true;
+    return !begins(next, next_size) && !begins_with_host(next, next_size);
 }
 
 /* Whether a line is full. If lines are cut between words, it is full if the next word did not fit. */
@@ -171,8 +187,17 @@ static bool is_torn(log_wrap wrap, const char *line, size_t size, const char *ne
     const unsigned char last = (unsigned char)line[size - 1], first = (unsigned char)next[0];
     const char *inner = wrap.at_words ? "_-=(/" : "_-=.(/"; /* between words, a point ends a sentence */
     const bool open = isalpha(last) || (last == ' ' && !wrap.at_words) || strchr(inner, last) != NULL;
-    const bool inside = islower(first) || isdigit(first) || first == '=' || (!wrap.at_words && isupper(first));
-    return last == ',' || (open && inside) || (isdigit(last) && isdigit(first));
+    const bool inside =
+        islower(first) || isdigit(first) || first == '=' || (!wrap.at_words && (isupper(first) || first == '/'));
+    const bool number = isdigit(first) || (!wrap.at_words && (first == ':' || first == '.' || first == '-'));
+    const bool sentence = last == '.' && isupper(first); /* more likely two whole lines */
+    return last == ',' || (open && inside && !sentence) || (isdigit(last) && number);
+}
+
+/* Whether terminals or programs that cut lines often use this width. */
+static bool is_usual(size_t width)
+{
+    return width % 20 == 0 || width == 72 || width == 132;
 }
 
 /* Counts of lines that are followed by a possible continuation. */
@@ -199,16 +224,18 @@ static wrap_count count(log_wrap wrap, const char *text, size_t size, bool only_
 
 /* Whether the log was cut at this width. If it was, nearly all possible continuations follow a full line; in a log
  * of whole lines, few do. If there are few full lines, each must end in the middle of something. If lines are then
- * not cut between words, the width must be that of a terminal: the longest of a few lines is always full. */
-static bool fits(log_wrap wrap, const char *text, size_t size)
+ * not cut between words, the width must be that of a terminal: the longest of a few lines is always full.
+ * *found: counts of full lines, and in `all` of the other lines with a possible continuation. */
+static bool fits(log_wrap wrap, const char *text, size_t size, wrap_count *found)
 {
-    const wrap_count found = count(wrap, text, size, true);
-    const size_t many = wrap.at_words ? 2 : 3;
-    const bool usual = !wrap.at_words && (wrap.width % 10 == 0 || wrap.width == 132), torn = found.torn == found.full;
-    if (found.full == 0 || (found.full < many && !(torn && (usual || wrap.at_words))))
+    const bool narrow = wrap.width < NARROW;
+    const size_t many = wrap.at_words && !narrow ? 2 : 3;
+    *found = count(wrap, text, size, true);
+    const bool usual = !wrap.at_words && is_usual(wrap.width), torn = found->torn == found->full;
+    if (found->full == 0 || (found->full < many && (narrow || !(torn && (usual || wrap.at_words)))))
         return false;
-    const size_t others = count(wrap, text, size, false).all - found.full;
-    return others <= (usual && torn ? found.full : found.full / 9 + (found.full > 1));
+    found->all = count(wrap, text, size, false).all - found->full;
+    return found->all <= (usual && torn ? found->full : found->full / 9 + (found->full > 1));
 }
 
 /* Returns the width in characters of the longest line; 0: no log is cut at that width. */
@@ -226,11 +253,20 @@ static size_t longest(const char *text, size_t size)
     return most < LEAST_WIDTH ? 0 : most;
 }
 
+/* If both ways fit, lines were cut between words if that explains more continuations, and lines that are
+ * shorter than the longest show it. */
 log_wrap log_wrap_find(const char *text, size_t size)
 {
-    log_wrap wrap = {.width = longest(text, size)};
-    if (wrap.width == 0 || fits(wrap, text, size))
-        return wrap;
-    wrap.at_words = true;
-    return fits(wrap, text, size) ? wrap : (log_wrap){0};
+    const log_wrap inside = {.width = longest(text, size)}, between = {.width = inside.width, .at_words = true};
+    wrap_count hard = {0}, soft = {0};
+    if (inside.width == 0)
+        return inside;
+    const bool is_hard = fits(inside, text, size, &hard);
+    if (is_hard && hard.all == 0)
+        return inside;
+    const bool is_soft = fits(between, text, size, &soft);
+    const bool shows = soft.torn > hard.torn || soft.full >= hard.full + 3;
+    if (is_hard && !(is_soft && shows && soft.all < hard.all && soft.full >= 2 * hard.full))
+        return inside;
+    return is_soft ? between : (log_wrap){0};
 }

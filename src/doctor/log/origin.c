@@ -132,6 +132,8 @@ static bool is_host(const char *text, size_t size)
         n_letters += isalpha((unsigned char)text[i]) != 0;
         n_marks += text[i] == '-' || text[i] == '.';
     }
+    if (n_letters == 1 && n_digits >= 4 && n_marks == 0) /* "c000001", "n0042"; "a100" is a kind of GPU */
+        return islower((unsigned char)text[0]);
     return n_letters > 0 ? n_digits + n_marks > 0 && n_digits < (int)size - 1 : n_marks == 3;
 }
 

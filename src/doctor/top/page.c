@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/text/text.h"
-#include "doctor/top/top_impl.h"
+#include "doctor/top/top_facts.h"
 #include "trace/label.h"
 
 enum { BAR_LEAST = 10, BAR_MOST = 40, BAR_WITHOUT_LIMIT = 24, ALL_COLUMNS = 10000 };

@@ -8,7 +8,7 @@
 #include "base/os/os.h"
 #include "doctor/job/job.h"
 #include "doctor/table/clean.h"
-#include "doctor/top/top_impl.h"
+#include "doctor/top/top_facts.h"
 
 static int64_t resident_bytes(int pid)
 {
@@ -17,6 +17,17 @@ static int64_t resident_bytes(int pid)
     snprintf(path, sizeof(path), "/proc/%d/statm", pid);
     bool is_known = tess_os_read_text(path, text, sizeof(text)) > 0 && sscanf(text, "%*s %lld", &pages) == 1;
     return is_known ? pages * sysconf(_SC_PAGESIZE) : -1;
+}
+
+/* Copies what the board's copies for other hosts lack. */
+static void take_counts(const tess_job_row *row, tess_top_rank *rank)
+{
+    const uint64_t stepped_ns = atomic_load_explicit(&row->stepped_ns, memory_order_relaxed), now_ns = tess_os_now_ns();
+    rank->step_age_s = stepped_ns == 0 || now_ns < stepped_ns ? -1 : (double)(now_ns - stepped_ns) * 1e-9;
+    for (int i = 0; i < JOB_TRAFFIC; i++) {
+        tess_traffic_copy(&row->traffic[i], &rank->traffic[i]);
+        tess_clean_in_place(rank->traffic[i].name, sizeof(rank->traffic[i].name));
+    }
 }
 
 static void take_rank(const tess_live_job *live, int number, tess_top_rank *rank)
@@ -34,7 +45,9 @@ static void take_rank(const tess_live_job *live, int number, tess_top_rank *rank
     rank->host[0] = '\0';
     if (host >= 0 && host < live->n_hosts)
         tess_clean_text(live->job.header->hosts[host].name, JOB_NAME_BYTES, rank->host, sizeof(rank->host));
-    bool here = host == live->host && board->pid > 0 && board->ended == 0;
+    rank->is_here = host == live->host;
+    take_counts(row, rank);
+    bool here = rank->is_here && board->pid > 0 && board->ended == 0;
     rank->process = here ? tess_os_process_state(board->pid) : '\0';
     rank->rss_bytes = here ? resident_bytes(board->pid) : -1;
 }
@@ -103,6 +116,7 @@ tess_status tess_top_snapshot_take(tess_mem *mem, const tess_live_job *live, tes
     for (int r = 0; r < s->world; r++)
         take_rank(live, r, &s->ranks[r]);
     tess_live_places(live, &s->places);
+    s->n_restarts = (int64_t)atomic_load(&live->job.header->epoch);
     s->cause = find_cause(live);
     take_notice(live, s);
     take_files(live, s);

@@ -15,6 +15,9 @@ typedef struct tess_top_rank {
     tess_board_copy board;
     uint64_t *awaited; /* set of ranks that it waits for; memory of the snapshot */
     char host[JOB_NAME_BYTES];
+    bool is_here;      /* its row is of this host */
+    double step_age_s; /* time since its newest step ended; negative: none yet */
+    tess_traffic traffic[JOB_TRAFFIC];
     char process;      /* state as in proc(5); '\0': the process has ended, or runs on another host */
     int64_t rss_bytes; /* resident memory, including shared pages; -1: unknown */
 } tess_top_rank;
@@ -25,7 +28,8 @@ typedef struct tess_top_snapshot {
     double age_s; /* age of the job; 0: unknown */
     int world, n_hosts, pid;
     bool running;
-    int cause; /* first rank to fail, according to the job's diagnosis or else the launcher; -1: none */
+    int64_t n_restarts; /* how often the job was restarted or recovered */
+    int cause;          /* first rank to fail, according to the job's diagnosis or else the launcher; -1: none */
     char command[TESS_LIVE_COMMAND_BYTES];
     char health[256];       /* problem of the job's host; "": nothing known */
     tess_notice reported;   /* newest report on the job; text "": none */

@@ -1,5 +1,5 @@
 /* Reads from the folder of a run what is wrong with the run's host. */
-#include "doctor/top/top_impl.h"
+#include "doctor/top/top_facts.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #include "doctor/table/clean.h"
 #include "doctor/table/place_table.h"
 #include "doctor/top/page.h"
-#include "doctor/top/top_impl.h"
+#include "doctor/top/top_facts.h"
 #include "diagnosis/history.h"
 
 enum { JSON_VERSION = 1 };

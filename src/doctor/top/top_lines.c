@@ -6,7 +6,7 @@
 #include "base/os/os.h"
 #include "base/text/json.h"
 #include "doctor/table/clean.h"
-#include "doctor/top/top_impl.h"
+#include "doctor/top/top_facts.h"
 
 bool tess_top_folder(const tess_live_job *live, char folder[JOB_FOLDER_BYTES])
 {

@@ -5,7 +5,7 @@
 
 #include "base/text/json.h"
 #include "base/text/text.h"
-#include "doctor/top/top_impl.h"
+#include "doctor/top/top_facts.h"
 
 /* Sets number `i` of the history. Returns false if the line has another form. */
 static bool read_line(const json_t *line, int i, tess_top_memory *m)

@@ -1,5 +1,5 @@
 /* Computes the figures of a snapshot: totals, rates, the culprit, and the cells of a rank's row. */
-#include "doctor/top/top_impl.h"
+#include "doctor/top/top_facts.h"
 
 #include <math.h>
 #include <string.h>

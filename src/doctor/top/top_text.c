@@ -1,5 +1,5 @@
 /* Formats parts of a snapshot as texts of `tessera top`. */
-#include "doctor/top/top_impl.h"
+#include "doctor/top/top_facts.h"
 
 #include <math.h>
 #include <signal.h>

@@ -55,13 +55,19 @@ tess_ring_traffic tess_ring_get_traffic(const tess_ring *r)
     return r->traffic;
 }
 
+size_t tess_ring_device_bytes(size_t bytes)
+{
+    const size_t own = BUFFERS * tess_round_up(bytes, ALIGN), least = TESS_DEVICE_WINDOW_LEAST;
+    return own > least ? own : least;
+}
+
 /* The receiver copies a leaf from memory that it can read, so that the sender may compute meanwhile. */
 static tess_status alloc(tess_ring *r)
 {
-    const size_t own = BUFFERS * r->bytes, least = TESS_DEVICE_WINDOW_LEAST;
+    const size_t own = BUFFERS * r->bytes;
     char *first;
     if (!tess_device_get_properties(r->device)->host_memory) {
-        TESS_TRY(tess_device_outbox_alloc(r->team, TESS_POOL_COMM, own > least ? own : least, "leaves",
+        TESS_TRY(tess_device_outbox_alloc(r->team, TESS_POOL_COMM, tess_ring_device_bytes(r->bytes), "leaves",
                                           (void **)&r->window));
         first = r->window;
     } else if (tess_team_is_local(r->team)) {

@@ -14,6 +14,8 @@ typedef struct tess_ring tess_ring;
  * are borrowed until destroy. Collective, as destroy is. */
 tess_status tess_ring_create(tess_mem *mem, tess_team *team, tess_stream *stream, size_t bytes, tess_ring **ring);
 void tess_ring_destroy(tess_ring **ring);
+/* Returns the bytes that such a ring takes of a device with memory of its own. Pure. */
+size_t tess_ring_device_bytes(size_t bytes);
 
 /* Returns the interface for the executor, valid until destroy. It fails as messages do: if a leaf does not come before
  * the team's deadline, the error names the leaf and the rank that has not sent it. */

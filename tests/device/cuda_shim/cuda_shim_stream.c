@@ -4,6 +4,15 @@
 #include "device/device.h"
 #include "device/stream_impl.h"
 
+#ifdef TESS_TEST_PTX /* The interpreter knows which memory holds no value. */
+#include "device/ptx/ptx_heap.h"
+#define FORGET(memory, bytes) ptx_heap_forget(memory, bytes)
+#define LEARN(memory, bytes) ptx_heap_learn(memory, bytes)
+#else
+#define FORGET(memory, bytes)
+#define LEARN(memory, bytes)
+#endif
+
 tess_status cuda_shim_stream(tess_mem *mem, bool tensor, tess_stream **stream)
 {
     static tess_kernels tables[2];
@@ -46,12 +55,15 @@ int64_t tess_cuda_leaf_bytes(void)
 tess_status tess_cuda_scratch(tess_stream *stream, size_t bytes, void **memory);
 tess_status tess_cuda_scratch(tess_stream *stream, size_t bytes, void **memory)
 {
-    return tess_stream_scratch(stream, bytes, memory);
+    TESS_TRY(tess_stream_scratch(stream, bytes, memory));
+    FORGET(*memory, bytes);
+    return TESS_OK;
 }
 
 tess_status tess_cuda_upload(tess_stream *stream, void *to, const void *from, size_t bytes);
 tess_status tess_cuda_upload(tess_stream *stream, void *to, const void *from, size_t bytes)
 {
+    LEARN(to, bytes);
     return tess_upload(stream, to, from, bytes);
 }
 

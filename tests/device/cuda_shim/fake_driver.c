@@ -304,8 +304,13 @@ static char *take_room(size_t bytes, int *file)
     return *file >= 0 && ftruncate(*file, (off_t)bytes) == 0 ? map_block(*file, bytes) : NULL;
 }
 
+/* The interpreter of PTX, if it is loaded, learns which memory is a GPU's (tests/device/ptx/ptx_heap.h). */
+void ptx_heap_is_of_gpu(void *begin) __attribute__((weak));
+
 static void list_block(block about)
 {
+    if (ptx_heap_is_of_gpu != NULL)
+        ptx_heap_is_of_gpu(about.begin);
     block *b = malloc(sizeof(*b));
     pthread_mutex_lock(&lock);
     about.next = blocks;

@@ -19,6 +19,7 @@
 
 #include "control/launch/agent/agent_frames.h"
 #include "control/launch/child.h"
+#include "control/launch/output/rank_output.h"
 #include "control/launch/watchdog/job_record.h"
 #include "control/launch/watchdog/watchdog.h"
 
@@ -149,9 +150,10 @@ int ending_find(const tess_job *job, bool early, int *code);
 bool ending_take(const tess_job *job, int rank, int code);
 
 /* ---- The rank ---- */
-/* Starts argv as the child. The child gets the other end of *channel. TESS_E_NOT_FOUND, TESS_E_IO: there is no such
- * program, or it cannot be run; there is then no child (0). */
-tess_status warden_start(char *const *argv, const tess_child_signals *signals, pid_t *child, int *channel);
+/* Starts argv as the child, with the pipes of `output`. The child gets the other end of *channel. TESS_E_NOT_FOUND,
+ * TESS_E_IO: there is no such program, or it cannot be run; there is then no child (0). */
+tess_status warden_start(char *const *argv, const tess_child_signals *signals, const rank_output *output, pid_t *child,
+                         int *channel);
 
 /* ---- Requests to stop ---- */
 /* State of requests to stop. It must be zero-initialised. */

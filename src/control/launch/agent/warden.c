@@ -8,8 +8,11 @@
 
 #include "base/os/os.h"
 #include "base/text/text.h"
+#include "job/environment.h"
+#include "job/lives.h"
 #include "job/rank_end.h"
 #include "control/launch/agent/agent_impl.h"
+#include "control/launch/ending_record.h"
 
 /* Seconds from the first failure to the search for its cause: reports from other hosts may still arrive. */
 static const double settle_s = 0.15;
@@ -37,7 +40,8 @@ typedef struct warden {
     warden_watch watch;
     double failed_s; /* when this warden noticed that the job failed; 0: it has not */
     warden_processes processes;
-    bool reports; /* this warden reports the diagnosis */
+    bool reports;        /* this warden reports the diagnosis */
+    rank_output *output; /* NULL: the rank has the streams of this process */
 } warden;
 
 static bool is_adopted(const warden *g)
@@ -296,6 +300,14 @@ static bool may_go(const warden *g, double now_s)
     return !is_first(g) || !ending_is_running(job, (int)job->header->host);
 }
 
+/* Tells the keeper of the output which rank of the job this is. */
+static void name_output(const warden *g)
+{
+    const tess_job_header *header = is_adopted(g) ? g->rank.job.header : NULL;
+    if (header != NULL && g->output != NULL)
+        rank_output_name(g->output, 0, g->rank.rank, header->n_hosts > 1 ? header->hosts[header->host].name : "");
+}
+
 /* ---- The loop ---- */
 static void wait_for_something(warden *g)
 {
@@ -320,6 +332,7 @@ static void watch(warden *g)
 {
     do {
         wait_for_something(g);
+        name_output(g);
         ask_child(g);
         reap(g);
         look_at_failure(g, tess_os_now_s());
@@ -354,6 +367,34 @@ static void write_report(const warden *g, tess_launch_result *result)
     if (g->options.decide != NULL)
         g->options.decide(g->options.self, &failure, &decision);
     result->reported = decision.reported;
+}
+
+/* Records why the job did not end well, as far as this warden knows. All wardens name the same root cause. */
+static void note_failure(const warden *g, tess_launch_result *result)
+{
+    const tess_job *job = &g->rank.job;
+    char report[sizeof(result->report)];
+    if (result->exit_code == 0 && result->failed_rank < 0)
+        return;
+    result->has_record = true;
+    if (!is_adopted(g)) {
+        launch_ending_record_plain(result->exit_code, result->asked_to_stop && !g->failed_alone, result->report,
+                                   &result->record);
+        return;
+    }
+    launch_ending ending = {.cause = -1,
+                            .rank = result->failed_rank,
+                            .exit_code = result->exit_code,
+                            .asked = result->asked_to_stop && result->failed_rank < 0,
+                            .report = result->report};
+    if (result->failed_rank >= 0) {
+        const int named = g->reports ? atomic_load(&job->header->diagnosis_rank) : result->failed_rank;
+        const int stuck = tess_ending_stuck(job, named);
+        ending.cause = named;
+        ending.rank = stuck >= 0 ? stuck : named;
+        ending.report = tess_ending_report(job, named, stuck, report, sizeof(report));
+    }
+    launch_ending_record(job, &ending, &result->record);
 }
 
 static void fill_result(const warden *g, tess_launch_result *result)
@@ -397,6 +438,18 @@ static void release(warden *g)
     tess_job_close(&g->rank.job, true);
 }
 
+/* Begins to keep the rank's output. Its number in the job may still change. */
+static tess_status open_output(warden *g)
+{
+    tess_environment environment;
+    if (g->options.output == NULL)
+        return TESS_OK;
+    TESS_TRY(tess_environment_read(&environment));
+    const output_ranks ranks = {
+        .first = environment.rank, .first_local = environment.local_rank, .n = 1, .attempt = tess_lives_before()};
+    return rank_output_open(g->rank.mem, g->options.output, &ranks, &g->options.reporter, &g->output);
+}
+
 tess_status tess_warden_run(char *const *argv, const tess_launch_options *options, tess_launch_result *result)
 {
     TESS_CHECK(argv != NULL && argv[0] != NULL && options != NULL && result != NULL, TESS_E_INVALID,
@@ -415,13 +468,17 @@ tess_status tess_warden_run(char *const *argv, const tess_launch_options *option
                   .options = *options};
     tess_child_block_signals(&signals);
     g->signals_fd = signalfd(-1, &signals.watched, SFD_CLOEXEC | SFD_NONBLOCK);
-    status = g->signals_fd >= 0 ? warden_start(argv, &signals, &g->child, &g->rank.channel)
-                                : tess_os_error("signalfd", "of the warden");
+    status = g->signals_fd >= 0 ? open_output(g) : tess_os_error("signalfd", "of the warden");
+    if (status == TESS_OK)
+        status = warden_start(argv, &signals, g->output, &g->child, &g->rank.channel);
     if (g->child != 0)
         watch(g);
+    rank_output_close(mem, &g->output);
     tess_watchdog_settle(g->watch.watchdog);
-    if (status == TESS_OK)
+    if (status == TESS_OK) {
         fill_result(g, result);
+        note_failure(g, result);
+    }
     warden_watch_end(&g->watch, result, is_first(g));
     release(g);
     tess_child_restore_signals(&signals);

@@ -15,8 +15,7 @@
 
 static const double again_s = 1;
 
-/* Reads the command line of this process. */
-static void read_command(char *text, size_t size)
+void watchdog_read_command(char *text, size_t size)
 {
     FILE *file = fopen("/proc/self/cmdline", "re");
     size_t n = file != NULL ? fread(text, 1, size - 1, file) : 0, at = 0;
@@ -60,7 +59,7 @@ static void write_file(const watchdog_job_record *record, const tess_job *job, c
         tess_job_file_create(record->mem, (int)job->header->world, &file) != TESS_OK)
         return;
     file.begin_ns = record->begin_ns;
-    read_command(file.command, sizeof(file.command));
+    watchdog_read_command(file.command, sizeof(file.command));
     if (result != NULL) {
         file.end_ns = tess_os_wall_ns();
         file.exit_code = result->exit_code;

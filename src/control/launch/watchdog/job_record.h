@@ -24,6 +24,9 @@ typedef struct watchdog_job_record {
     bool is_guess;
 } watchdog_job_record;
 
+/* Reads the command line of this process. */
+void watchdog_read_command(char *text, size_t size);
+
 /* Begins a record. Free it with watchdog_job_record_free, which does nothing if all members are zero. */
 tess_status watchdog_job_record_begin(watchdog_job_record *record, tess_mem *mem, int world, bool is_guess);
 void watchdog_job_record_free(watchdog_job_record *record);

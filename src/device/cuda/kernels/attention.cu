@@ -45,8 +45,8 @@ static __device__ inline float capped(const attention_call &c, float score)
     return c.soft_cap != 0 ? v_soft_cap(score, c.soft_cap, c.inverse_cap) : score;
 }
 
-/* Loads a stretch. x points to the head of the first other. Rows of `to` for others that do not exist are left
- * unchanged. All threads of the block must call this; it has two barriers. */
+/* Loads a stretch. x points to the head of the first other. Others and channels that do not exist are 0: they are
+ * computed with, although nothing of that is stored. All threads of the block must call this; it has two barriers. */
 template <typename E>
 static __device__ inline void load_stretch(attention_stretch to, const E *x, int64_t stride, int64_t rows, int64_t D,
                                            int64_t channel)
@@ -54,22 +54,20 @@ static __device__ inline void load_stretch(attention_stretch to, const E *x, int
     __syncthreads();
     for (int e = (int)threadIdx.x; e < OTHERS * WARP; e += THREADS) {
         int row = e / WARP, d = e % WARP;
-        if (row < rows && channel + d < D)
-            to[row][d] = cuda_load(x + row * stride + channel + d);
+        to[row][d] = row < rows && channel + d < D ? cuda_load(x + row * stride + channel + d) : 0;
     }
     __syncthreads();
 }
 
-/* Loads the rows of this block: to[row][d]. `rows` of them exist. A barrier is needed before other threads read
- * them. */
+/* Loads the rows of this block: to[row][d]. `rows` of them exist, and others are 0. A barrier is needed before other
+ * threads read them. */
 template <typename E, int N>
 static __device__ inline void load_rows(float to[][N * WARP], int tile, const E *x, int64_t stride, int64_t rows,
                                         int64_t D)
 {
     for (int64_t e = threadIdx.x; e < tile * D; e += THREADS) {
         cuda_division row = cuda_divide(e, D);
-        if (row.quotient < rows)
-            to[row.quotient][row.rest] = cuda_load(x + row.quotient * stride + row.rest);
+        to[row.quotient][row.rest] = row.quotient < rows ? cuda_load(x + row.quotient * stride + row.rest) : 0;
     }
 }
 

@@ -34,16 +34,16 @@ typedef struct product_tile {
     float a[STRETCH][TILE], b[STRETCH][TILE]; /* (k, row of A) and (k, column of B) */
 } product_tile;
 
-/* Loads to[k][i] = x at (first + i, k) for k in [begin, end). Only `rows` of the rows i exist. along_k: k runs along
- * the rows of x. */
+/* Loads to[k][i] = x at (first + i, k) for k in [begin, end). It is 0 where x has no such element, after row `rows` or
+ * column `end`. along_k: k runs along the rows of x. */
 template <typename E>
 static __device__ inline void load_stretch(float to[STRETCH][TILE], const E *x, int64_t ld, bool along_k, int64_t first,
                                            int64_t rows, int64_t begin, int64_t end)
 {
     for (int e = (int)threadIdx.x; e < STRETCH * TILE; e += THREADS) {
         int k = along_k ? e % STRETCH : e / TILE, i = along_k ? e / STRETCH : e % TILE;
-        if (first + i < rows && begin + k < end)
-            to[k][i] = cuda_load(x + (along_k ? (first + i) * ld + begin + k : (begin + k) * ld + first + i));
+        const bool exists = first + i < rows && begin + k < end;
+        to[k][i] = exists ? cuda_load(x + (along_k ? (first + i) * ld + begin + k : (begin + k) * ld + first + i)) : 0;
     }
 }
 

@@ -145,6 +145,7 @@ template <typename E> static __global__ void combine_backward_kernel(tess_combin
             cuda_store(&drows[c], gate * d);
         }
     float sum = cuda_fold(part[0] + part[1], WARP / 2);
+    __syncwarp(); /* dgate may be gate, which every lane has read; shuffles do not order memory */
     if (threadIdx.x % WARP == 0)
         a.dgate[i] = sum * (a.sigmoid ? gate * v_sigmoid(-x) : 1.0f);
 }

@@ -1,6 +1,6 @@
-/* Internal to top: figures and texts computed from snapshots. */
-#ifndef TESS_DOCTOR_TOP_TOP_IMPL_H
-#define TESS_DOCTOR_TOP_TOP_IMPL_H
+/* Figures and texts computed from snapshots, for the pages that show them. */
+#ifndef TESS_DOCTOR_TOP_TOP_FACTS_H
+#define TESS_DOCTOR_TOP_TOP_FACTS_H
 
 #include <jansson.h>
 
