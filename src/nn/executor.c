@@ -1,4 +1,5 @@
 /* Creates and destroys an executor, and checks and uploads the batch that it works on. */
+#include "base/mem/dry_mem.h"
 #include "base/mem/scoped.h"
 #include "nn/executor_impl.h"
 
@@ -95,7 +96,8 @@ static tess_status fill_rope_tables(tess_executor *e, tess_rope_table table)
         return TESS_OK;
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, count, 2 * sizeof(float), "angles", &block));
     float *cos_table = block, *sin_table = cos_table + count;
-    tess_rope_tables(&e->model->config, table, e->options.max_position, cos_table, sin_table);
+    if (!tess_mem_is_dry(mem)) /* a dry rank computes nothing with them */
+        tess_rope_tables(&e->model->config, table, e->options.max_position, cos_table, sin_table);
     TESS_TRY(tess_upload(e->stream, e->ropes[table].cos_table, cos_table, count * sizeof(float)));
     return tess_upload(e->stream, e->ropes[table].sin_table, sin_table, count * sizeof(float));
 }

@@ -78,7 +78,7 @@ static void compare(const tess_plan *shallow, const tess_plan *full, int i)
                     i);
     }
     expect_near(shallow->volume.exchanged_bytes, full->volume.exchanged_bytes, 0, "exchanges", i);
-    /* Of a pipeline the shallowest ranks are timed, which gather a little less. */
+    /* The shallowest ranks of a pipeline are timed, which gather a little less. */
     const double tolerance = strstr(layouts[i].overrides, "pipeline") != NULL ? 0.05 : 0.01;
     expect_near(shallow->time.step_s, full->time.step_s, tolerance, "step", i);
     expect_near(shallow->time.compute_s, full->time.compute_s, 0.01, "kernels", i);
