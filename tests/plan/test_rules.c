@@ -34,7 +34,7 @@ static void state_of_seven_billion_parameters_on_eight_ranks(void)
             EXPECT(is_near(7 * tess_state_bytes(state_rule(rows[i].rule), stage, 8), rows[i].gb[stage], 1e-9));
     const tess_state_rule *mixed = state_rule("mixed"), *hybrid = state_rule("hybrid");
     EXPECT(is_near(65 * tess_state_bytes(mixed, 3, 16) + 20, 85, 1e-9));      /* not safe in 80 GB */
-    EXPECT(is_near(65 * tess_state_bytes(hybrid, 3, 16) + 20, 44.375, 1e-9)); /* as its text counts */
+    EXPECT(is_near(65 * tess_state_bytes(hybrid, 3, 16) + 20, 44.375, 1e-9)); /* the text's own figure */
 }
 
 static void one_gpu(void)
@@ -144,7 +144,7 @@ static void context(void)
     const tess_layer_case four = {.hidden = 4096, .layers = 32, .batch = 4, .sequence = 32768};
     tess_layer_case one = four;
     one.batch = 1;
-    tess_context_rule r = tess_context_volume(&four, 1);
+    tess_context_step r = tess_context_volume(&four, 1);
     EXPECT(r.activations == 128 * gib && r.sum == 0);
     r = tess_context_volume(&four, 4);
     EXPECT(r.local == 8192 && r.activations == 32 * gib && r.ring == 48 * gib && r.gather == 24 * gib &&
@@ -159,7 +159,7 @@ static void overlap_and_buckets(void)
 {
     tess_overlap o = tess_overlap_layers(12, 100, 50);
     EXPECT(o.without == 1800 && o.with == 1300 && is_near(o.speedup, 1.38, 0.01) && is_near(o.saved, 0.278, 0.001));
-    o = tess_overlap_layers(4, 50, 100); /* what is longer than computation shows in each layer */
+    o = tess_overlap_layers(4, 50, 100); /* communication longer than computation shows in each layer */
     EXPECT(o.without == 600 && o.with == 600);
     double bytes;
     EXPECT(tess_bucket_flushes(100, 10 << 20, &bytes) == 2 && is_near(bytes / (1 << 20), 19.73, 0.01));

@@ -4,13 +4,13 @@
 
 #include "base/report/form.h"
 
-/* What a rule may ask, in the units of the flags' help. */
+/* The values that a rule may ask for, in the units of the flags' help. */
 typedef struct advise_flags {
     double params_b, kept_percent, bandwidth, latency_ms, seconds, compute_ms, exchange_ms;
     int64_t layers, hidden, ranks, batch, sequence, context, accumulation, operations, tensors, steps;
     int64_t model, memory, host, activations, bucket; /* bytes */
     const char *pipeline, *recompute, *offload, *device;
-    /* of reinforcement learning */
+    /* texts of the rules on reinforcement learning */
     const char *algorithm, *size, *budget, *measured, *task, *critical_kl, *no_offload, *critical_speed;
     double slowdown;
 } advise_flags;

@@ -101,7 +101,7 @@ static tess_status context(const advise_flags *f, json_t **report)
                                 .sequence = (double)f->sequence};
     json_t *list = json_array();
     for (int cp = 1; cp <= 8; cp *= 2) {
-        const tess_context_rule r = tess_context_volume(&of, cp);
+        const tess_context_step r = tess_context_volume(&of, cp);
         json_array_append_new(list, json_pack("{s:i, s:f, s:f, s:f, s:f, s:f}", "cp", cp, "local", r.local,
                                               "activations_gib", r.activations / gib, "ring_gib", r.ring / gib,
                                               "gather_gib", r.gather / gib, "sum_gib", r.sum / gib));

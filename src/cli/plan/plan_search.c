@@ -7,9 +7,9 @@
 #include "base/text/text.h"
 #include "cli/cli.h"
 #include "cli/plan/cli_plan.h"
-#include "cli/plan/config_text.h"
+#include "cli/plan/written_config.h"
 #include "engine/model/model_file.h"
-#include "plan/search.h"
+#include "plan/layout_search.h"
 
 enum { JSON_VERSION = 1, MOST_TOP = 50, MORE_RANKS = 4 };
 
@@ -21,11 +21,11 @@ typedef struct search_flags {
     tess_form_style style;
 } search_flags;
 
-/* What is searched: everything that a report needs. */
+/* A search, with everything that its report needs. */
 typedef struct search_job {
     tess_mem *mem;
     const search_flags *flags;
-    const char *path; /* of the configuration; NULL: none */
+    const char *path; /* path of the configuration; NULL: none */
     tess_config config;
     tess_model_config model;
     tess_machine machine;

@@ -21,7 +21,7 @@
 #include "control/supervise/kept.h"
 #include "control/supervise/persist_handover.h"
 #include "control/supervise/run_copies.h"
-#include "control/supervise/run_feed.h"
+#include "control/feed/run_feed.h"
 #include "control/supervise/run_health.h"
 #include "control/metrics/run_metrics.h"
 #include "control/launch/output/run_output.h"

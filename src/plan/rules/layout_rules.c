@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
-static const double weight_bytes = 2; /* of a parameter in 16 bits; billions of parameters give GB */
+static const double weight_bytes = 2; /* bytes of a parameter in 16 bits; billions of parameters give GB */
 
 static void say(char text[TESS_RULE_TEXT], const char *words)
 {

@@ -1,5 +1,5 @@
-/* Rules of thumb that choose a strategy or a layout, as widely read texts state them. They contradict each other;
- * whoever prints an answer says whose it is. A function has no state. */
+/* Rules of thumb that choose a strategy or a layout, as widely read texts state them. They contradict each other, so
+ * a caller prints the rule with its answer. A function has no state. */
 #ifndef TESS_PLAN_RULES_LAYOUT_RULES_H
 #define TESS_PLAN_RULES_LAYOUT_RULES_H
 
@@ -11,7 +11,7 @@ typedef struct tess_rule_case {
     double params_b;       /* billions of parameters */
     double layers, hidden; /* depth and width */
     double ranks;          /* GPUs */
-    double memory_gb;      /* of a GPU */
+    double memory_gb;      /* memory of a GPU */
     double sequence;       /* tokens of a text */
     bool needs_pipeline;   /* the user wants pipeline parallelism */
 } tess_rule_case;
@@ -22,7 +22,7 @@ enum { TESS_RULE_TEXT = 160 };
 typedef struct tess_strategy_rule {
     const char *name;
     void (*choose)(const tess_rule_case *of, char answer[TESS_RULE_TEXT], char why[TESS_RULE_TEXT]);
-    const char *note; /* what is wrong with it; NULL: nothing */
+    const char *note; /* its known fault; NULL: it has none */
 } tess_strategy_rule;
 
 extern const tess_strategy_rule tess_strategy_rules[];

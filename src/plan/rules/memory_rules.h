@@ -11,8 +11,8 @@ typedef struct tess_state_rule {
     const char *name;
     double weights, grads, optimizer; /* bytes per parameter */
     double gathered;                  /* bytes per parameter that a rank gathers besides with stage 3 */
-    const char *counts;               /* what it counts */
-    const char *note;                 /* where its text contradicts itself; NULL: nowhere */
+    const char *counts;               /* the things that it counts */
+    const char *note;                 /* a contradiction in its text; NULL: there is none */
 } tess_state_rule;
 
 extern const tess_state_rule tess_state_rules[];

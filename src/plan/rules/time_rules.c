@@ -38,7 +38,7 @@ static const double number_bytes = 2;
 
 tess_layer_volume tess_layers_volume(const tess_layer_case *of)
 {
-    static const double matrices = 12, passed = 2; /* of a layer; K and V */
+    static const double matrices = 12, passed = 2; /* matrices of a layer; tensors that are passed on: K and V */
     const double weights = of->layers * matrices * of->hidden * of->hidden * number_bytes;
     const double ring =
         of->layers * of->batch * of->sequence * of->hidden * passed * number_bytes / of->cp * (of->cp - 1);
@@ -47,10 +47,10 @@ tess_layer_volume tess_layers_volume(const tess_layer_case *of)
     return v;
 }
 
-tess_context_rule tess_context_volume(const tess_layer_case *of, double cp)
+tess_context_step tess_context_volume(const tess_layer_case *of, double cp)
 {
     static const double kept = 4, passed = 2, passes = 2; /* Q, K, V and output; K and V; forward and backward */
-    tess_context_rule r = {.local = floor(of->sequence / cp)};
+    tess_context_step r = {.local = floor(of->sequence / cp)};
     const double tensor = of->batch * r.local * of->hidden * number_bytes;
     r.ring = tensor * passed * (cp - 1) * of->layers;
     r.gather = tensor * (cp - 1) * of->layers;

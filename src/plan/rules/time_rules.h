@@ -27,7 +27,7 @@ double tess_move_bytes(const tess_move_rule *rule, double bytes, double ranks);
 
 /* A step of a sharded model. */
 typedef struct tess_shard_volume {
-    double gathered, scattered, sum; /* in the unit of the model's size */
+    double gathered, scattered, sum; /* amounts in the unit of the model's size */
 } tess_shard_volume;
 
 /* Counts a gather of all weights and a scatter of all gradients, (N-1)/N of the model each. A run that frees the
@@ -49,13 +49,13 @@ typedef struct tess_layer_volume {
 tess_layer_volume tess_layers_volume(const tess_layer_case *of);
 
 /* Context parallelism over `cp` ranks: bytes of a step and of activations of a rank. */
-typedef struct tess_context_rule {
+typedef struct tess_context_step {
     double local; /* tokens of a rank */
     double activations, ring, gather, sum;
-} tess_context_rule;
+} tess_context_step;
 /* Counts Q, K, V and the output of each layer as activations; a ring that passes K and V on c - 1 times; a gather of
  * one tensor; and both again in backward. 16-bit numbers. */
-tess_context_rule tess_context_volume(const tess_layer_case *of, double cp);
+tess_context_step tess_context_volume(const tess_layer_case *of, double cp);
 
 /* Communication behind computation. */
 typedef struct tess_overlap {

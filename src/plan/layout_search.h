@@ -5,8 +5,8 @@
  * a micro-batch, without recomputation and, where that does not fit, with it. Then it improves the fastest of them one
  * setting at a time: larger micro-batches, other schedules, partial recomputation, weights that stay gathered, other
  * methods of context parallelism. */
-#ifndef TESS_PLAN_SEARCH_H
-#define TESS_PLAN_SEARCH_H
+#ifndef TESS_PLAN_LAYOUT_SEARCH_H
+#define TESS_PLAN_LAYOUT_SEARCH_H
 
 #include "mesh/axes.h"
 #include "plan/plan.h"
@@ -21,7 +21,8 @@ typedef enum tess_search_outcome {
 } tess_search_outcome;
 
 typedef struct tess_search_layout {
-    int degree[TESS_SEARCH_DEGREES]; /* of the axes, whose product is the number of ranks; then of experts */
+    int degree[TESS_SEARCH_DEGREES]; /* degrees of the axes, whose product is the number of ranks; then that of experts
+                                      */
     int strategy;                    /* parallelism.shard_strategy */
     int schedule;                    /* tess_pipeline_kind; -1: no pipeline */
     int method;                      /* tess_context_method; -1: no ranks divide tokens */
@@ -29,7 +30,7 @@ typedef struct tess_search_layout {
     int64_t micro;                   /* rows of a micro-batch */
     int64_t reshard;                 /* parallelism.fsdp_reshard_after_forward */
     tess_search_outcome outcome;
-    double bytes, missing; /* of the rank that needs most; bytes by which it does not fit */
+    double bytes, missing; /* bytes of the rank that needs most; bytes that are missing */
     double step_s, compute_s, exposed_s, bubble_s, optimizer_s;
     double tokens_per_s_rank, mfu, price_per_million;
     tess_plan_bound bound;
@@ -56,7 +57,7 @@ typedef struct tess_search {
 } tess_search;
 
 /* Searches. Free *search with tess_search_free.
- * TESS_E_INVALID: a condition is none, or no layout meets the conditions */
+ * TESS_E_INVALID: a word is not a condition, or no layout meets the conditions */
 tess_status tess_search_layouts(tess_mem *mem, tess_planner *planner, const tess_search_request *request,
                                 tess_search *search);
 void tess_search_free(tess_search *search);

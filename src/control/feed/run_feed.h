@@ -1,6 +1,6 @@
 /* The process that passes the lines of a run on to metrics.command (control/feed). */
-#ifndef TESS_CONTROL_SUPERVISE_RUN_FEED_H
-#define TESS_CONTROL_SUPERVISE_RUN_FEED_H
+#ifndef TESS_CONTROL_FEED_RUN_FEED_H
+#define TESS_CONTROL_FEED_RUN_FEED_H
 
 #include "base/core/reporter.h"
 #include "config/config.h"

@@ -1,4 +1,4 @@
-#include "control/supervise/run_feed.h"
+#include "control/feed/run_feed.h"
 
 #include <stdio.h>
 #include <stdlib.h>

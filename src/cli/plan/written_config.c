@@ -1,4 +1,4 @@
-#include "cli/plan/config_text.h"
+#include "cli/plan/written_config.h"
 
 #include <jansson.h>
 #include <stdlib.h>

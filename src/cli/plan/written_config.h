@@ -1,6 +1,6 @@
 /* Writes a configuration as a file that a user could have written: the values that are no defaults, by section. */
-#ifndef TESS_CLI_PLAN_CONFIG_TEXT_H
-#define TESS_CLI_PLAN_CONFIG_TEXT_H
+#ifndef TESS_CLI_PLAN_WRITTEN_CONFIG_H
+#define TESS_CLI_PLAN_WRITTEN_CONFIG_H
 
 #include "config/config.h"
 

@@ -1,4 +1,4 @@
-#include "plan/search.h"
+#include "plan/layout_search.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -84,18 +84,18 @@ static const char *degree_name(int degree)
     return degree == TESS_SEARCH_EP ? "ep" : tess_axis_name(degree);
 }
 
-/* Of one name, any of the values will do. */
+/* A value that a setting may have. Conditions with the same setting allow each of their values. */
 typedef struct condition {
     int setting; /* a degree, or TESS_SEARCH_DEGREES + a word */
     int64_t value;
 } condition;
 
-typedef struct conditions {
+typedef struct search_conditions {
     condition all[MOST_CONDITIONS];
     int n;
-} conditions;
+} search_conditions;
 
-static tess_status take_condition(char *text, conditions *c)
+static tess_status take_condition(char *text, search_conditions *c)
 {
     const char *names[TESS_SEARCH_DEGREES + N_WORDS];
     char *value = strchr(text, '=');
@@ -114,10 +114,10 @@ static tess_status take_condition(char *text, conditions *c)
                                         : words[chosen - TESS_SEARCH_DEGREES].parse(value, &last->value);
 }
 
-static tess_status parse_conditions(const char *text, conditions *c)
+static tess_status parse_conditions(const char *text, search_conditions *c)
 {
     char copy[512], *rest = NULL;
-    *c = (conditions){0};
+    *c = (search_conditions){0};
     if (text == NULL)
         return TESS_OK;
     TESS_CHECK(strlen(text) < sizeof(copy), TESS_E_INVALID, "the conditions are longer than %zu bytes", sizeof(copy));
@@ -133,7 +133,7 @@ static int64_t setting_of(const tess_search_layout *l, int setting)
 }
 
 /* Returns the first value that the conditions name for a word; without one, `otherwise`. */
-static int64_t asked_value(const conditions *c, const char *word, int64_t otherwise)
+static int64_t asked_value(const search_conditions *c, const char *word, int64_t otherwise)
 {
     for (int i = 0; i < c->n; i++)
         if (c->all[i].setting >= TESS_SEARCH_DEGREES &&
@@ -142,7 +142,7 @@ static int64_t asked_value(const conditions *c, const char *word, int64_t otherw
     return otherwise;
 }
 
-static bool is_asked_for(const conditions *c, const tess_search_layout *l)
+static bool is_asked_for(const search_conditions *c, const tess_search_layout *l)
 {
     for (int i = 0; i < c->n; i++) {
         bool found = false;
@@ -204,7 +204,7 @@ size_t tess_search_describe(const tess_search_layout *l, char *text, size_t size
 typedef struct walk {
     tess_planner *planner;
     const tess_search_request *request;
-    conditions conditions;
+    search_conditions conditions;
     tess_search *found;
     int n_done, n_all;
 } walk;
