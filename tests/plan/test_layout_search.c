@@ -1,0 +1,173 @@
+/* The search of layouts: it finds what exhaustive planning finds, marks what does not fit, and keeps to conditions. */
+#include <math.h>
+
+#include "support/rig.h"
+
+#include "plan/layout_search.h"
+
+static const char model_json[] =
+    "{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\", \"vocab_size\": 2003, \"hidden_size\": 96,"
+    "\"intermediate_size\": 200, \"num_hidden_layers\": 8, \"num_attention_heads\": 6, \"num_key_value_heads\": 3,"
+    "\"hidden_act\": \"silu\", \"max_position_embeddings\": 128, \"rms_norm_eps\": 1e-6,"
+    "\"rope_theta\": 10000.0, \"tie_word_embeddings\": false}";
+
+static const char machine_text[] = "machine:\n  name: small\n  title: A small machine\n  devices: 4\n"
+                                   "compute:\n  bf16_tflops: 100\n  fp32_tflops: 10\n  source: none\n"
+                                   "memory:\n  gb: 10\n  gb_per_s: 1000\n  source: none\n"
+                                   "nvlink:\n  gb_per_s: 100\n  latency_us: 5\n  source: none\n"
+                                   "infiniband:\n  gb_per_s: 25\n  latency_us: 10\n  source: none\n";
+
+/* Everything that a search needs. */
+typedef struct rig {
+    tess_mem *mem;
+    tess_config config;
+    tess_model_config model;
+    tess_machine machine;
+    tess_planner *planner;
+    tess_search_request request;
+} rig;
+
+static void begin(rig *r, int ranks)
+{
+    *r = (rig){.mem = test_mem()};
+    test_configure(&r->config, ranks,
+                   "training.local_batch_size=1 training.seq_len=64 training.global_batch_size=16 training.threads=1 "
+                   "training.steps=10 lr_scheduler.warmup_steps=1 validation.enable=false checkpoint.enable=false");
+    test_model(model_json, &r->model);
+    EXPECT_OK(tess_machine_parse(r->mem, machine_text, sizeof(machine_text) - 1, "test", &r->machine));
+    EXPECT_OK(tess_planner_create(r->mem, &r->planner));
+    r->request.plan = (tess_plan_request){.config = &r->config,
+                                          .model = &r->model,
+                                          .machine = &r->machine,
+                                          .n_ranks = ranks,
+                                          .ranks_a_host = ranks < 4 ? ranks : 4};
+}
+
+static void end(rig *r)
+{
+    tess_planner_destroy(&r->planner);
+    tess_config_free(&r->config);
+}
+
+/* Plans a layout by itself. */
+static void expect_plan(rig *r, const tess_search_layout *l)
+{
+    tess_config config;
+    static tess_plan plan;
+    tess_plan_request request = r->request.plan;
+    EXPECT_OK(tess_config_copy(&r->config, &config));
+    tess_search_configure(l, &config);
+    EXPECT_OK(tess_config_check_step(&config, request.n_ranks));
+    request.config = &config;
+    EXPECT_OK(tess_plan_make(r->planner, &request, &plan));
+    EXPECT(plan.memory.bytes == l->bytes && plan.memory.missing == 0);
+    EXPECT(plan.time.step_s == l->step_s);
+    tess_config_free(&config);
+}
+
+static void what_fits_is_sorted_and_is_what_its_plan_says(void)
+{
+    rig r;
+    tess_search found;
+    begin(&r, 8);
+    EXPECT_OK(tess_search_layouts(r.mem, r.planner, &r.request, &found));
+    EXPECT(found.n_fits > 10);
+    for (int i = 0; i < found.n_fits; i++) {
+        int ranks = 1;
+        for (int axis = 0; axis < TESS_AXES; axis++)
+            ranks *= found.layouts[i].degree[axis];
+        EXPECT_INT(ranks, 8);
+        EXPECT(found.layouts[i].degree[TESS_AXIS_TP] <= 4); /* inside a host */
+        EXPECT(i == 0 || found.layouts[i - 1].step_s <= found.layouts[i].step_s);
+    }
+    for (int i = 0; i < found.n; i++)
+        EXPECT((found.layouts[i].outcome == TESS_SEARCH_FITS) == (i < found.n_fits));
+    expect_plan(&r, &found.layouts[0]);
+    expect_plan(&r, &found.layouts[found.n_fits - 1]);
+    tess_search_free(&found);
+    end(&r);
+}
+
+static void conditions_choose(void)
+{
+    rig r;
+    tess_search found, all;
+    begin(&r, 4);
+    EXPECT_OK(tess_search_layouts(r.mem, r.planner, &r.request, &all));
+    r.request.only = "pp=2,schedule=zb_h1,strategy=full,strategy=zero1";
+    EXPECT_OK(tess_search_layouts(r.mem, r.planner, &r.request, &found));
+    EXPECT(found.n_fits > 0 && found.n < all.n);
+    for (int i = 0; i < found.n_fits; i++) {
+        EXPECT_INT(found.layouts[i].degree[TESS_AXIS_PP], 2);
+        EXPECT_INT(found.layouts[i].schedule, 3);
+        EXPECT(found.layouts[i].strategy == 1 || found.layouts[i].strategy == 3);
+    }
+    EXPECT(found.layouts[0].step_s >= all.layouts[0].step_s);
+    tess_search_free(&found);
+    tess_search_free(&all);
+    static const struct {
+        const char *words, *message;
+    } bad[] = {{"tp", "is no condition"},       {"tpp=2", "did you mean 'tp'"}, {"tp=0", "0"},
+               {"strategy=ful", "full"},        {"schedule=1f1c", "1f1b"},      {"tp=3", "no layout"},
+               {"method=rinf", "did you mean"}, {"pp=4,tp=4", "no layout"}};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        r.request.only = bad[i].words;
+        EXPECT_FAILS(tess_search_layouts(r.mem, r.planner, &r.request, &found), TESS_E_INVALID, bad[i].message);
+    }
+    end(&r);
+}
+
+static void memory_decides(void)
+{
+    rig r;
+    tess_search all, found;
+    begin(&r, 4);
+    EXPECT_OK(tess_search_layouts(r.mem, r.planner, &r.request, &all));
+    double least = INFINITY, most = 0;
+    for (int i = 0; i < all.n_fits; i++) {
+        least = fmin(least, all.layouts[i].bytes);
+        most = fmax(most, all.layouts[i].bytes);
+    }
+    r.machine.memory.gb = (least + most) / 2e9;
+    EXPECT_OK(tess_search_layouts(r.mem, r.planner, &r.request, &found));
+    EXPECT(found.n_fits > 0 && found.n_fits < all.n_fits);
+    for (int i = 0; i < found.n_fits; i++)
+        EXPECT(found.layouts[i].bytes <= r.machine.memory.gb * 1e9);
+    bool recomputes = false; /* where a layout did not fit, recomputation was tried */
+    for (int i = found.n_fits; i < found.n; i++)
+        if (found.layouts[i].outcome == TESS_SEARCH_TOO_LARGE) {
+            EXPECT(found.layouts[i].missing > 0);
+            recomputes |= found.layouts[i].recompute != 0;
+        }
+    EXPECT(recomputes);
+    tess_search_free(&found);
+    r.machine.memory.gb = 1e-6;
+    EXPECT_OK(tess_search_layouts(r.mem, r.planner, &r.request, &found));
+    EXPECT_INT(found.n_fits, 0);
+    EXPECT(found.layouts[0].outcome == TESS_SEARCH_TOO_LARGE && found.layouts[0].missing > 0);
+    tess_search_free(&found);
+    tess_search_free(&all);
+    end(&r);
+}
+
+static void a_link_that_is_missing(void)
+{
+    rig r;
+    tess_search found;
+    begin(&r, 8);
+    r.machine.links[TESS_LINK_INFINIBAND].gb_per_s = 0;
+    EXPECT_OK(tess_search_layouts(r.mem, r.planner, &r.request, &found));
+    EXPECT_INT(found.n_fits, 0);
+    EXPECT(found.layouts[found.n - 1].outcome == TESS_SEARCH_REFUSED);
+    EXPECT_CONTAINS(found.layouts[found.n - 1].reason, "infiniband");
+    tess_search_free(&found);
+    end(&r);
+}
+
+static const test_case cases[] = {
+    CASE(what_fits_is_sorted_and_is_what_its_plan_says),
+    CASE(conditions_choose),
+    CASE(memory_decides),
+    CASE(a_link_that_is_missing),
+};
+TEST_MAIN(cases)
