@@ -260,8 +260,8 @@ static tess_status find_rank(plan_case *c, int rank, int64_t most_micros, planne
     tess_memory_plan plan = c->plan;
     plan.trace = most_micros != MEMORY_ONLY ? &r->trace : NULL;
     plan.peak = &r->peak;
-    plan.moves = most_micros != MEMORY_ONLY;
-    plan.most_micros = most_micros;
+    plan.moves = most_micros != MEMORY_ONLY || c->n_stages > 1;
+    plan.most_micros = most_micros != MEMORY_ONLY ? most_micros : c->most_micros;
     tess_status status = tess_dry_rank(&plan, c->request->model, rank, &r->report);
     if (status != TESS_OK) {
         tess_work_trace_free(&r->trace);

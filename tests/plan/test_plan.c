@@ -101,7 +101,10 @@ static void plans_of(const char *machine_name, bool tied)
         tess_plan_request request = {
             .config = &config, .model = &model, .machine = &machine, .n_ranks = layouts[i].ranks};
         EXPECT_OK(tess_planner_create(test_mem(), &planner));
+        tess_plan_memory memory;
+        EXPECT_OK(tess_plan_memory_of(planner, &request, &memory));
         EXPECT_OK(tess_plan_make(planner, &request, &shallow));
+        expect_near(memory.bytes, shallow.memory.bytes, 0, "memory alone", i);
         request.options.full_ranks = true;
         EXPECT_OK(tess_plan_make(planner, &request, &full));
         EXPECT(!full.composed && full.memory.n_alive > 0);
