@@ -171,8 +171,10 @@ static tess_status exchange(const tess_box_room *room, const tess_box_move *m, c
     tess_team *team = room->team;
     const box_memory in = input_of(m, team->rank), out = output_of(m, team->rank);
     size_t packed = 0;
+    /* A dry rank's host copies nothing that is read later, and its memory would need pages. */
+    const bool copies = room->stream != NULL || team->runtime->dry == NULL;
     for (int r = 0; r < team->size; r++) {
-        if (send->counts[r] == 0 || send->offsets[r] < packed)
+        if (!copies || send->counts[r] == 0 || send->offsets[r] < packed)
             continue;
         TESS_TRY(
             copy_part(room->stream, m, &send->parts[r], &in, &(box_memory){&send->parts[r], 0, send->data + packed}));
@@ -182,7 +184,7 @@ static tess_status exchange(const tess_box_room *room, const tess_box_move *m, c
     TESS_TRY(tess_all_to_all_v(team, send->data, send->counts, send->offsets, take->data, take->counts, take->offsets,
                                TESS_U8, NULL));
     for (int r = 0; r < team->size; r++)
-        if (take->counts[r] > 0)
+        if (copies && take->counts[r] > 0)
             TESS_TRY(copy_part(room->stream, m, &take->parts[r],
                                &(box_memory){&take->parts[r], 0, take->data + take->offsets[r]}, &out));
     return TESS_OK;
