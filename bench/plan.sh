@@ -1,9 +1,10 @@
 #!/bin/bash
-# Compares predicted and measured times of a step: two models, six layouts, three sizes of the batch. First measures the
-# kernels and the operations between ranks that the plans stand on; no prediction uses a time of a step.
-# Usage: bench/plan.sh TESSERA [STEPS [MODEL ...]]
+# Compares predicted and measured times of a step: two models, six layouts, three sizes of the batch. In each round a
+# layout's kernels and operations are measured right before its steps, because the speed of shared machines changes from
+# minute to minute. No prediction uses a time of a step. The table has the medians of the rounds.
+# Usage: bench/plan.sh TESSERA [ROUNDS [MODEL ...]]
 set -eu
-tessera=$1 steps=${2:-5}
+tessera=$1 rounds=${2:-3}
 shift; [ $# -eq 0 ] || shift
 models=${*:-gpt2-124m llama-5m}
 work=$(mktemp -d)
@@ -22,36 +23,43 @@ settings() { # model, rows of a step, settings of the layout
 }
 
 for model in $models; do
-  while IFS=: read -r name ranks layout; do
-    # A calibration covers all sizes of the batch, whose micro-batches are the same.
-    # shellcheck disable=SC2046
-    "$tessera" plan --calibrate --cache "$work" -n "$ranks" $(settings "$model" 8 "$layout") --json > "$work/calibrated"
-  done <<< "$layouts"
-done
-
-python3 - "$work" <<'P'
-print(f"{'model':10} {'layout':10} {'rows':>4} {'predicted':>10} {'measured':>10} {'error':>7}")
-P
-for model in $models; do
-  for rows in 4 8 16; do
+  for round in $(seq "$rounds"); do
     while IFS=: read -r name ranks layout; do
+      # The micro-batches of all sizes of the batch are the same.
       # shellcheck disable=SC2046
-      "$tessera" plan --measure --no-corrections --cache "$work" --steps "$steps" -n "$ranks" \
-        $(settings "$model" "$rows" "$layout") --json > "$work/measured.json" < /dev/null
-      python3 - "$work" "$model" "$name" "$rows" <<'P'
+      "$tessera" plan --calibrate --cache "$work/$round" -n "$ranks" $(settings "$model" 8 "$layout") \
+        --json > "$work/calibrated" < /dev/null
+      for rows in 4 8 16; do
+        # shellcheck disable=SC2046
+        "$tessera" plan --measure --no-corrections --cache "$work/$round" --steps 3 -n "$ranks" \
+          $(settings "$model" "$rows" "$layout") --json > "$work/measured.json" < /dev/null
+        python3 - "$work" "$model" "$name" "$rows" <<'P'
 import json, sys
 work, model, name, rows = sys.argv[1:]
 row = {r["name"]: r for r in json.load(open(work + "/measured.json"))["rows"]}["step"]
-with open(work + "/errors", "a") as out:
-    print(row["error"], file=out)
-print(f"{model:10} {name:10} {rows:>4} {row['predicted']:8.1f} ms {row['measured']:8.1f} ms {row['error']:+7.1%}", flush=True)
+with open(work + "/rows", "a") as out:
+    print(model, name, rows, row["predicted"], row["measured"], file=out)
 P
+      done
     done <<< "$layouts"
   done
 done
 python3 - "$work" <<'P'
-import sys
-errors = sorted(abs(float(line)) for line in open(sys.argv[1] + "/errors"))
+import collections, statistics, sys
+rounds = collections.defaultdict(list)
+for line in open(sys.argv[1] + "/rows"):
+    model, name, rows, predicted, measured = line.split()
+    rounds[model, name, rows].append((float(predicted), float(measured)))
+print("| model | layout | rows | predicted ms | measured ms | error | of the rounds |")
+print("|---|---|---|---|---|---|---|")
+errors = []
+for (model, name, rows), pairs in rounds.items():
+    each = [p / m - 1 for p, m in pairs]
+    error = statistics.median(each)
+    errors.append(abs(error))
+    print(f"| {model} | {name} | {rows} | {statistics.median(p for p, _ in pairs):.0f} "
+          f"| {statistics.median(m for _, m in pairs):.0f} | {error:+.0%} | {min(each):+.0%} to {max(each):+.0%} |")
+errors.sort()
 within = sum(e <= 0.15 for e in errors)
-print(f"{within} of {len(errors)} within 15%; median error {errors[len(errors) // 2]:.1%}, largest {errors[-1]:.1%}")
+print(f"\n{within} of {len(errors)} within 15%; median error {errors[len(errors) // 2]:.0%}, largest {errors[-1]:.0%}")
 P
