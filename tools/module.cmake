@@ -116,7 +116,7 @@ endfunction()
 function(tess_library)
   get_property(modules GLOBAL PROPERTY TESS_MODULES)
   add_custom_target(archives DEPENDS ${modules}) # what tools/check-layers reads; the command needs fewer
-  list(REMOVE_ITEM modules tess_cli tess_bench tess_rl tess_verify tess_control tess_page)
+  list(REMOVE_ITEM modules tess_cli tess_bench tess_rl tess_verify tess_control)
   set(objects "")
   foreach(module ${modules})
     list(APPEND objects $<TARGET_OBJECTS:${module}>)
