@@ -37,9 +37,17 @@ typedef struct planned_rank {
     tess_work_trace trace;
 } planned_rank;
 
+/* What a host needs (tess_memory_need.host). */
+typedef struct planned_host {
+    struct planned_host *next;
+    uint64_t key;
+    double bytes;
+} planned_host;
+
 struct tess_planner {
     tess_mem *mem;
     planned_rank *ranks;
+    planned_host *hosts;
     int64_t n_dry; /* number of dry ranks that ran */
 };
 
@@ -59,6 +67,10 @@ void tess_planner_destroy(tess_planner **handle)
         next = r->next;
         tess_work_trace_free(&r->trace);
         tess_mem_free(p->mem, r);
+    }
+    for (planned_host *h = p->hosts, *next; h != NULL; h = next) {
+        next = h->next;
+        tess_mem_free(p->mem, h);
     }
     tess_mem_free(p->mem, p);
     *handle = NULL;
@@ -117,7 +129,9 @@ static tess_status open_flat(tess_planner *planner, const tess_plan_request *q, 
     c->n_micros = tess_coordinates_rounds(&at, tess_config_micro_batches(&c->config));
     const int64_t of_stage = q->options.full_ranks ? MICROS_A_STAGE : MICROS_A_STAGE / 2;
     const int64_t most = c->n_stages > 1 ? of_stage * c->n_stages : MICROS;
-    c->most_micros = c->n_micros > most ? most : 0;
+    /* The order of a file is that of all micro-batches. */
+    const bool of_file = c->config.parallelism.pipeline_parallel_schedule_csv[0] != '\0';
+    c->most_micros = c->n_micros > most && !of_file ? most : 0;
     c->plan = tess_memory_plan_of(&c->config, ranks_a_host(q));
     c->plan.n_threads = threads_of(q);
     c->plan.moves = true;
@@ -130,8 +144,7 @@ static tess_status open_flat(tess_planner *planner, const tess_plan_request *q, 
 static int64_t unlike_layers(const tess_model_config *m)
 {
     int64_t first = m->n_layers - 1;
-    while (first > 0 && tess_model_config_window(m, first - 1) == tess_model_config_window(m, m->n_layers - 1) &&
-           tess_model_config_mixes(m, first - 1) == tess_model_config_mixes(m, m->n_layers - 1))
+    while (first > 0 && m->layers[first - 1] == m->layers[m->n_layers - 1])
         first--;
     return first;
 }
@@ -207,6 +220,8 @@ static tess_status open_case(tess_planner *planner, const tess_plan_request *q, 
 
 static void close_case(plan_case *c)
 {
+    if (c->planner == NULL) /* it was not opened */
+        return;
     plan_case *const cases[] = {c->shallow, c->for_volume};
     for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
         for (int i = 0; cases[k] != NULL && i < SHALLOW; i++)
@@ -243,12 +258,24 @@ static int rank_of_stage(const plan_case *c, int stage)
     return stage * tess_axis_stride(c->degree, TESS_AXIS_PP);
 }
 
-static tess_status find_rank(plan_case *c, int rank, int64_t most_micros, planned_rank **out)
+/* Frees the records of work if all of them together are large. Memory and volume of the dry ranks are kept. */
+static void drop_traces(tess_planner *p)
+{
+    enum { MOST_EVENTS = 4 << 20 };
+    size_t n = 0;
+    for (const planned_rank *r = p->ranks; r != NULL; r = r->next)
+        n += r->trace.n_events + r->trace.n_ops;
+    for (planned_rank *r = p->ranks; r != NULL && n > MOST_EVENTS; r = r->next)
+        tess_work_trace_free(&r->trace);
+}
+
+/* A rank whose record of work is needed again and was dropped runs again. */
+static tess_status find_rank(plan_case *c, int rank, int64_t most_micros, bool times, planned_rank **out)
 {
     tess_planner *p = c->planner;
     const uint64_t key = key_of(c, rank, most_micros);
     for (planned_rank *r = p->ranks; r != NULL; r = r->next)
-        if (r->key == key) {
+        if (r->key == key && (!times || r->trace.n_events > 0)) {
             *out = r;
             return TESS_OK;
         }
@@ -321,7 +348,7 @@ static tess_status report_of_stage(plan_case *c, int stage, int64_t micros, tess
 {
     tess_dry_report less;
     if (c->shallow == NULL) {
-        TESS_TRY(find_rank(c, rank_of_stage(c, stage), micros, rank));
+        TESS_TRY(find_rank(c, rank_of_stage(c, stage), micros, false, rank));
         *report = (*rank)->report;
         return TESS_OK;
     }
@@ -340,16 +367,32 @@ static tess_status need_of_stage(plan_case *c, int stage, int64_t micros, tess_m
     return TESS_OK;
 }
 
-/* The bytes of all ranks of the host that needs most. */
-static tess_status need_of_host(const plan_case *c, double *bytes)
+/* Finds the bytes of all ranks of the host that needs most, and keeps them. */
+static tess_status find_host(plan_case *c, double *bytes)
 {
+    tess_planner *p = c->planner;
+    const uint64_t key = tess_plan_key(c->request);
     tess_memory_need need;
-    double less;
-    if (c->shallow == NULL) {
-        TESS_TRY(tess_memory_predict(c->planner->mem, c->request->model, &c->plan, &need));
-        *bytes = need.host;
-        return TESS_OK;
+    planned_host *h = p->hosts;
+    while (h != NULL && h->key != key)
+        h = h->next;
+    if (h == NULL) {
+        tess_memory_plan plan = c->plan;
+        plan.moves = false;
+        TESS_TRY(tess_memory_predict(p->mem, c->request->model, &plan, &need));
+        TESS_TRY(TESS_NEW(p->mem, 1, "planned host", &h));
+        *h = (planned_host){.next = p->hosts, .key = key, .bytes = need.host};
+        p->hosts = h;
     }
+    *bytes = h->bytes;
+    return TESS_OK;
+}
+
+static tess_status need_of_host(plan_case *c, double *bytes)
+{
+    double less;
+    if (c->shallow == NULL)
+        return find_host(c, bytes);
     TESS_TRY(need_of_host(&c->shallow[0], &less));
     TESS_TRY(need_of_host(&c->shallow[1], bytes));
     *bytes = beyond(*bytes, less, c->deeper);
@@ -357,19 +400,21 @@ static tess_status need_of_host(const plan_case *c, double *bytes)
 }
 
 /* Whether another stage needs at least as much: in these schedules a stage holds no more micro-batches than the one
- * before it, and only the first and the last have more than layers. */
+ * before it, and only the first and the last have more than layers. All layers must be alike. */
 static bool needs_less(const plan_case *c, int stage)
 {
     const int kind = c->config.parallelism.pipeline_parallel_schedule;
     const bool falls = kind == TESS_PIPELINE_GPIPE || kind == TESS_PIPELINE_1F1B || kind == TESS_PIPELINE_INTERLEAVED;
     const bool cut = c->config.parallelism.pipeline_parallel_split_points.n > 0;
-    return !c->request->options.full_ranks && falls && !cut && stage > 1 && stage < c->n_stages - 1;
+    return !c->request->options.full_ranks && falls && !cut && unlike_layers(&c->model) == 0 && stage > 1 &&
+           stage < c->n_stages - 1;
 }
 
 static tess_status plan_memory(plan_case *c, int64_t micros, tess_plan_memory *m)
 {
     const tess_machine *machine = c->request->machine;
     planned_rank *worst = NULL;
+    double most_of_host = 0; /* bytes of a rank in the memory of its host */
     *m = (tess_plan_memory){.rank = 0};
     for (int stage = 0; stage < c->n_stages; stage++) {
         planned_rank *r;
@@ -377,6 +422,7 @@ static tess_status plan_memory(plan_case *c, int64_t micros, tess_plan_memory *m
         if (needs_less(c, stage))
             continue;
         TESS_TRY(need_of_stage(c, stage, micros, &need, &r));
+        most_of_host = fmax(most_of_host, tess_pools_sum(need.pool));
         if (worst == NULL || counted(c, &need) > counted(c, &m->most)) {
             m->most = need;
             m->rank = r->rank;
@@ -390,6 +436,11 @@ static tess_status plan_memory(plan_case *c, int64_t micros, tess_plan_memory *m
     if (machine->machine.kind == TESS_MACHINE_CPU)
         TESS_TRY(need_of_host(c, &m->bytes));
     m->missing = m->room > 0 && m->bytes > m->room ? m->bytes - m->room : 0;
+    if (machine->machine.kind == TESS_MACHINE_GPU) {
+        m->host_bytes = most_of_host * c->plan.n_local;
+        m->host_room = machine->memory.host_gb * 1e9;
+        m->missing = m->host_room > 0 ? fmax(m->missing, m->host_bytes - m->host_room) : m->missing;
+    }
     return TESS_OK;
 }
 
@@ -401,7 +452,7 @@ static tess_status time_ranks(plan_case *c, int64_t most_micros, tess_plan_time 
     TESS_TRY(TESS_NEW(c->planner->mem, c->n_stages, "ranks of a pipeline", &ranks));
     for (int stage = 0; stage < c->n_stages; stage++) {
         planned_rank *r;
-        TESS_TRY(find_rank(c, rank_of_stage(c, stage), most_micros, &r));
+        TESS_TRY(find_rank(c, rank_of_stage(c, stage), most_micros, true, &r));
         ranks[stage] = (tess_timed_rank){.rank = r->rank, .trace = &r->trace};
     }
     const tess_step_case of = {.machine = q->machine,
@@ -417,6 +468,8 @@ static tess_status time_ranks(plan_case *c, int64_t most_micros, tess_plan_time 
 /* Adds to `t` what further micro-batches take: `factor` times what it has more than `half`. */
 static void go_on(tess_plan_time *t, const tess_plan_time *half, double factor)
 {
+    const double measured_s = t->measured_share * (t->compute_s + t->optimizer_s),
+                 of_half_s = half->measured_share * (half->compute_s + half->optimizer_s);
     t->compute_s = beyond(t->compute_s, half->compute_s, factor);
     t->exposed_s = beyond(t->exposed_s, half->exposed_s, factor);
     t->bubble_s = beyond(t->bubble_s, half->bubble_s, factor);
@@ -441,6 +494,10 @@ static void go_on(tess_plan_time *t, const tess_plan_time *half, double factor)
                 t->teams[i].seconds = beyond(t->teams[i].seconds, half->teams[k].seconds, factor);
                 t->teams[i].exposed_s = beyond(t->teams[i].exposed_s, half->teams[k].exposed_s, factor);
             }
+    const double kernels_s = t->compute_s + t->optimizer_s;
+    t->measured_share = kernels_s > 0 ? beyond(measured_s, of_half_s, factor) / kernels_s : 0;
+    tess_plan_time_sort(t);
+    tess_plan_time_find_bound(t);
 }
 
 static void add_losses(const plan_case *c, tess_plan_time *t)
@@ -535,13 +592,13 @@ static tess_status plan_volume(plan_case *c, tess_plan_volume *v)
         extend_volume(v, &less, (int64_t)c->volume_deeper, 1);
         return TESS_OK;
     }
-    TESS_TRY(find_rank(c, 0, c->most_micros, &r));
+    TESS_TRY(find_rank(c, 0, c->most_micros, false, &r));
     v->of_rank = r->report.volume;
     v->exchanged_bytes = r->report.exchanged_bytes;
     if (c->most_micros == 0)
         return TESS_OK;
     const int64_t less = c->most_micros / 2;
-    TESS_TRY(find_rank(c, 0, less, &half));
+    TESS_TRY(find_rank(c, 0, less, false, &half));
     const tess_plan_volume of_half = {.of_rank = half->report.volume, .exchanged_bytes = half->report.exchanged_bytes};
     extend_volume(v, &of_half, c->n_micros - c->most_micros, c->most_micros - less);
     return TESS_OK;
@@ -565,6 +622,7 @@ tess_status tess_plan_make(tess_planner *planner, const tess_plan_request *reque
     if (status == TESS_OK)
         status = make(&c, plan);
     close_case(&c);
+    drop_traces(planner);
     return status;
 }
 

@@ -62,6 +62,9 @@ typedef struct tess_plan_memory {
     char moment[64];          /* when that rank's memory is at its peak: "backward of layer 11" */
     tess_plan_alive alive[TESS_PLAN_ALIVE]; /* the largest things that are alive then */
     int n_alive;
+    /* GPUs: bytes of all ranks of a host in the host's memory, and its size (0: not known); `missing` counts them, too
+     */
+    double host_bytes, host_room;
 } tess_plan_memory;
 
 /* The communication of a step of the busiest rank over one team: an axis of the mesh. */

@@ -38,7 +38,6 @@ static const tess_option about_rows[] = {
 
 static const tess_option compute_rows[] = {
     NUMBER(tess_machine_compute, compute, bf16_tflops, "0", 1e9, "peak of dense products in bfloat16, 10^12 a second"),
-    NUMBER(tess_machine_compute, compute, fp8_tflops, "0", 1e9, "the same in FP8; 0: none"),
     NUMBER(tess_machine_compute, compute, fp32_tflops, "0", 1e9, "the same for float32 operands"),
     NUMBER(tess_machine_compute, compute, vector_tflops, "0", 1e9, "the same for elementwise kernels"),
     NUMBER(tess_machine_compute, compute, efficiency, "0.7", 1, "share of the peak that large products reach"),
@@ -65,6 +64,7 @@ static const tess_option cost_rows[] = {
 #define LINK(id_, name_, in_host_, help_)                                                                           \
     static const tess_option name_##_rows[] = {                                                                     \
         NUMBER(tess_machine_link, name_, gb_per_s, "0", 1e9, "10^9 bytes a second of a device, in one direction"),  \
+        NUMBER(tess_machine_link, name_, gb_per_s_peer, "0", 1e9, "the same to one peer; 0: as gb_per_s"),          \
         NUMBER(tess_machine_link, name_, latency_us, "10", 1e9, "microseconds of a message without its bytes"),     \
         NUMBER(tess_machine_link, name_, efficiency, "0.8", 1, "share of the bandwidth that large messages reach"), \
         COUNT(tess_machine_link, name_, reach, "0", 0, "consecutive ranks that it connects; 0: a host's, or all"),  \

@@ -21,10 +21,11 @@ typedef enum tess_link_kind { TESS_LINK_ROWS(TESS_LINK_ENUM) TESS_LINKS } tess_l
 const char *tess_link_name(tess_link_kind kind);
 
 typedef struct tess_machine_link {
-    double gb_per_s;   /* 10^9 bytes per second and direction of one device; 0: the machine lacks the link */
-    double latency_us; /* time of one message without its bytes */
-    double efficiency; /* share of gb_per_s that large messages reach */
-    int64_t reach;     /* consecutive ranks that it connects; 0: those of a host, or of the whole job */
+    double gb_per_s;      /* 10^9 bytes per second and direction of one device; 0: the machine lacks the link */
+    double gb_per_s_peer; /* the same between two devices, where each pair has a link of its own; 0: gb_per_s */
+    double latency_us;    /* time of one message without its bytes */
+    double efficiency;    /* share of gb_per_s that large messages reach */
+    int64_t reach;        /* consecutive ranks that it connects; 0: those of a host, or of the whole job */
     char source[TESS_TEXT_SIZE];
 } tess_machine_link;
 
@@ -36,7 +37,7 @@ typedef struct tess_machine_about {
 
 typedef struct tess_machine_compute {
     /* peak of a GPU, or of a host, for dense products, in 10^12 operations per second; 0: it lacks the dtype */
-    double bf16_tflops, fp8_tflops, fp32_tflops;
+    double bf16_tflops, fp32_tflops;
     double vector_tflops;                    /* the same for elementwise kernels in float32 */
     double efficiency, attention_efficiency; /* share of the peak that large products, and attention, reach */
     double launch_us;                        /* time from one kernel to the next */

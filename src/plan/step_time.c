@@ -1,6 +1,7 @@
 #include "plan/step_time.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem/scoped.h"
@@ -45,16 +46,6 @@ double tess_call_time(const tess_machine *m, const tess_call_key *key, int threa
 }
 
 /* ---- Operations ---- */
-double tess_ring_time(double bytes, int n, double bytes_per_s, double latency_s)
-{
-    return 2.0 * (n - 1) / n * bytes / bytes_per_s + 2.0 * (n - 1) * latency_s;
-}
-
-double tess_tree_time(double bytes, int n, double bytes_per_s, double latency_s)
-{
-    return 2 * bytes / bytes_per_s + 2 * log2(n) * latency_s;
-}
-
 /* The messages that follow each other in an operation. Ours exchange all slices at once (architecture: direct
  * reduce-scatter), so their number grows with the ranks only where a rank sends to each of them. */
 static double rounds_of(int kind, int size)
@@ -70,7 +61,15 @@ static double rounds_of(int kind, int size)
     }
 }
 
-static tess_status time_op(const tess_step_case *of, const tess_work_team *team, const tess_work_op *op,
+/* Limits a link's speed where it is a link to each peer. */
+static double bytes_per_s(const tess_machine_link *l, int size)
+{
+    const double gb = l->gb_per_s_peer > 0 ? fmin(l->gb_per_s, l->gb_per_s_peer * (size - 1)) : l->gb_per_s;
+    return gb * 1e9 * l->efficiency;
+}
+
+/* `rank` is the rank that calls. A message takes the link to its peer, other operations that of the whole team. */
+static tess_status time_op(const tess_step_case *of, int rank, const tess_work_team *team, const tess_work_op *op,
                            double *seconds, tess_link_kind *link)
 {
     const tess_machine *m = of->machine;
@@ -80,23 +79,27 @@ static tess_status time_op(const tess_step_case *of, const tess_work_team *team,
         *seconds = 0;
         return TESS_OK;
     }
-    TESS_TRY(tess_machine_link_of(m, team->first, team->stride, team->size, of->ranks_a_host, link));
+    const int size = message ? 2 : team->size;
+    if (message)
+        TESS_TRY(tess_machine_link_of(m, rank < op->peer ? rank : op->peer, abs(rank - op->peer), size,
+                                      of->ranks_a_host, link));
+    else
+        TESS_TRY(tess_machine_link_of(m, team->first, team->stride, size, of->ranks_a_host, link));
     if (op->kind == TESS_TRACE_OTHER) {
         /* Kernels read the other ranks' memory in place. Their time counts memory only; a link may be slower. */
         const tess_machine_link *l = &m->links[*link];
-        const double link_s = op->bytes / (l->gb_per_s * 1e9 * l->efficiency),
+        const double link_s = op->bytes / bytes_per_s(l, size),
                      counted_s = 2 * op->bytes / (m->memory.gb_per_s * 1e9 * m->memory.efficiency);
         *seconds = *link == TESS_LINK_SHARED_MEMORY ? 0 : fmax(0, link_s - counted_s);
         return TESS_OK;
     }
     const bool is_shared = *link == TESS_LINK_SHARED_MEMORY && m->times != NULL;
-    *seconds = is_shared ? tess_kernel_times_find_op(m->times, op->kind, message ? 2 : team->size, op->bytes) : 0;
+    *seconds = is_shared ? tess_kernel_times_find_op(m->times, op->kind, size, op->bytes) : 0;
     if (*seconds > 0 && message)
         *seconds /= 2; /* the measured rank sends and receives */
     if (*seconds <= 0) {
         const tess_machine_link *l = &m->links[*link];
-        *seconds =
-            op->bytes / (l->gb_per_s * 1e9 * l->efficiency) + rounds_of(op->kind, team->size) * l->latency_us * 1e-6;
+        *seconds = op->bytes / bytes_per_s(l, size) + rounds_of(op->kind, size) * l->latency_us * 1e-6;
     }
     return TESS_OK;
 }
@@ -112,11 +115,11 @@ typedef struct rank_state {
     double *done;     /* (ops) when they are complete; < 0: not issued */
     double *free_s;   /* (teams) when their streams are free */
     int n_worlds;     /* operations over all ranks of the job that it has issued */
+    double *world_s;  /* (ops) when it issued each of them */
     double busy;      /* kernels and, on CPUs, operations */
     double bubble, exposed, kernels_s, optimizer_s, measured_s;
     double phase_s[TESS_PHASE_COUNT];
     double *team_s, *team_exposed; /* (teams) */
-    double compute_bound, memory_bound;
 } rank_state;
 
 typedef struct replay {
@@ -136,6 +139,7 @@ static tess_status open_rank(replay *r, const tess_timed_rank *of, rank_state *s
     TESS_TRY(TESS_NEW_IN(&r->scope, t->n_teams + 1, "teams", &s->free_s));
     TESS_TRY(TESS_NEW_IN(&r->scope, t->n_teams + 1, "teams", &s->team_s));
     TESS_TRY(TESS_NEW_IN(&r->scope, t->n_teams + 1, "teams", &s->team_exposed));
+    TESS_TRY(TESS_NEW_IN(&r->scope, t->n_ops + 1, "operations", &s->world_s));
     for (size_t i = 0; i < t->n_ops; i++)
         s->done[i] = -1;
     for (size_t i = 0; i < t->n_calls; i++) {
@@ -157,28 +161,51 @@ static int find_rank(const replay *r, int rank)
     return -1;
 }
 
-/* Finds the message that matches a RECV: the n-th of its tag from this sender to this rank. */
+/* Returns how many messages of the kind, peer and tag of an operation come before it. */
+static size_t count_alike(const tess_work_trace *t, size_t op)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < op; i++)
+        n += t->ops[i].kind == t->ops[op].kind && t->ops[i].peer == t->ops[op].peer && t->ops[i].tag == t->ops[op].tag;
+    return n;
+}
+
+/* Finds the n-th SEND of a tag to `peer`; -1: to any rank. */
+static const double *find_send(const rank_state *s, int peer, uint32_t tag, size_t n)
+{
+    for (size_t i = 0; i < s->trace->n_ops; i++) {
+        const tess_work_op *p = &s->trace->ops[i];
+        if (p->kind == TESS_TRACE_SEND && (peer < 0 || p->peer == peer) && p->tag == tag && n-- == 0)
+            return &s->done[i];
+    }
+    return NULL;
+}
+
+/* Finds when the message of a RECV has been sent: the n-th of its tag from this sender to this rank. Returns false if
+ * that is not known yet. A sender that is not replayed does what this rank does, at the same time. */
 static bool find_sent(const replay *r, const rank_state *s, size_t op, double *sent)
 {
     const tess_work_op *o = &s->trace->ops[op];
     const int from = find_rank(r, o->peer);
-    size_t n = 0;
-    if (from < 0) { /* its sender does what this rank does, at the same time */
-        *sent = s->now;
-        return true;
-    }
-    for (size_t i = 0; i < op; i++)
-        n += s->trace->ops[i].kind == TESS_TRACE_RECV && s->trace->ops[i].peer == o->peer &&
-             s->trace->ops[i].tag == o->tag;
-    const rank_state *other = &r->ranks[from];
-    for (size_t i = 0; i < other->trace->n_ops; i++) {
-        const tess_work_op *p = &other->trace->ops[i];
-        if (p->kind == TESS_TRACE_SEND && p->peer == s->rank && p->tag == o->tag && n-- == 0) {
-            *sent = other->done[i];
-            return other->done[i] >= 0;
-        }
-    }
-    return false;
+    const size_t n = count_alike(s->trace, op);
+    const double *done = from >= 0 ? find_send(&r->ranks[from], s->rank, o->tag, n) : find_send(s, -1, o->tag, n);
+    *sent = done != NULL && *done >= 0 ? *done : s->now;
+    return from < 0 || (done != NULL && *done >= 0);
+}
+
+/* Whether all ranks of the job take part in the operation. */
+static bool is_world(const replay *r, const rank_state *s, const tess_work_op *op)
+{
+    return op->peer < 0 && s->trace->teams[op->team].size == r->of->n_ranks;
+}
+
+/* The number of such an operation among those of the rank, from 1. */
+static int world_number(const replay *r, const rank_state *s, size_t op)
+{
+    int n = 0;
+    for (size_t i = 0; i <= op; i++)
+        n += is_world(r, s, &s->trace->ops[i]);
+    return n;
 }
 
 /* Whether all ranks have issued their n-th operation over the whole job, and when the last did. */
@@ -188,7 +215,7 @@ static bool have_met(const replay *r, int n, double *when)
     for (int i = 0; i < r->of->n; i++) {
         if (r->ranks[i].n_worlds < n)
             return false;
-        *when = fmax(*when, r->ranks[i].now);
+        *when = fmax(*when, r->ranks[i].world_s[n - 1]);
     }
     return true;
 }
@@ -204,7 +231,6 @@ static void run_call(rank_state *s, const tess_work_event *e)
     const double seconds = s->call_s[e->index];
     s->busy += seconds;
     *(e->phase == TESS_PHASE_OPTIMIZER ? &s->optimizer_s : &s->kernels_s) += seconds;
-    *(s->by_compute[e->index] ? &s->compute_bound : &s->memory_bound) += seconds;
     spend(s, e->phase, seconds);
 }
 
@@ -215,7 +241,7 @@ static tess_status issue(replay *r, rank_state *s, const tess_work_event *e)
     const tess_work_team *team = &s->trace->teams[op->team];
     double seconds;
     tess_link_kind link;
-    TESS_TRY(time_op(r->of, team, op, &seconds, &link));
+    TESS_TRY(time_op(r->of, s->rank, team, op, &seconds, &link));
     s->team_s[op->team] += seconds;
     if (r->overlaps) {
         const double begin = fmax(s->now, s->free_s[op->team]);
@@ -252,7 +278,6 @@ static bool wait_for(const replay *r, rank_state *s, const tess_work_event *e)
 {
     const tess_work_op *op = &s->trace->ops[e->index];
     double *done = &s->done[e->index], when;
-    const bool world = s->trace->teams[op->team].size == r->of->n_ranks && op->peer < 0;
     if (op->kind == TESS_TRACE_SEND)
         return true;
     if (op->kind == TESS_TRACE_RECV) {
@@ -264,8 +289,8 @@ static bool wait_for(const replay *r, rank_state *s, const tess_work_event *e)
         wait_until(s, e, s->now + (r->overlaps ? 0 : *done), false);
         return true;
     }
-    if (world && r->of->n > 1) {
-        if (!have_met(r, s->n_worlds, &when))
+    if (is_world(r, s, op) && r->of->n > 1) {
+        if (!have_met(r, world_number(r, s, e->index), &when))
             return false;
         wait_until(s, e, when, true);
     }
@@ -290,15 +315,14 @@ static tess_status advance(replay *r, rank_state *s, bool *moved)
             break;
         case TESS_WORK_ISSUE: {
             const tess_work_op *op = &s->trace->ops[e->index];
-            s->n_worlds += s->trace->teams[op->team].size == r->of->n_ranks && op->peer < 0;
+            if (is_world(r, s, op))
+                s->world_s[s->n_worlds++] = s->now;
             TESS_TRY(issue(r, s, e));
             break;
         }
         case TESS_WORK_WAIT:
             if (!wait_for(r, s, e))
                 return TESS_OK;
-            break;
-        case TESS_WORK_MARK:
             break;
         }
         *moved = true;
@@ -349,7 +373,7 @@ static void add_kernel(tess_plan_time *time, const tess_machine *m, const tess_s
     k->measured &= measured;
 }
 
-static void sort_kernels(tess_plan_time *time)
+void tess_plan_time_sort(tess_plan_time *time)
 {
     for (int i = 1; i < time->n_kernels; i++)
         for (int k = i; k > 0 && time->kernels[k].seconds > time->kernels[k - 1].seconds; k--) {
@@ -388,22 +412,21 @@ static tess_status add_teams(const tess_step_case *of, const rank_state *s, tess
     return TESS_OK;
 }
 
-static void find_bound(const rank_state *s, tess_plan_time *time)
+void tess_plan_time_find_bound(tess_plan_time *time)
 {
-    double most = s->compute_bound;
-    time->bound = TESS_BOUND_COMPUTE;
-    if (s->memory_bound > most) {
-        most = s->memory_bound;
-        time->bound = TESS_BOUND_MEMORY;
-    }
+    double of[TESS_BOUNDS] = {[TESS_BOUND_BUBBLE] = time->bubble_s};
+    for (int i = 0; i < time->n_kernels; i++)
+        of[time->kernels[i].by_compute ? TESS_BOUND_COMPUTE : TESS_BOUND_MEMORY] += time->kernels[i].seconds;
     for (int i = 0; i < time->n_teams; i++)
-        if (time->teams[i].exposed_s > most) {
-            most = time->teams[i].exposed_s;
-            time->bound = TESS_BOUND_LINK;
+        if (time->teams[i].exposed_s > of[TESS_BOUND_LINK]) {
+            of[TESS_BOUND_LINK] = time->teams[i].exposed_s;
             memcpy(time->bound_axis, time->teams[i].name, sizeof(time->bound_axis));
         }
-    if (time->bubble_s > most)
-        time->bound = TESS_BOUND_BUBBLE;
+    time->bound = TESS_BOUND_COMPUTE;
+    for (int i = 0; i < TESS_BOUNDS; i++)
+        time->bound = of[i] > of[time->bound] ? (tess_plan_bound)i : time->bound;
+    if (time->bound != TESS_BOUND_LINK)
+        time->bound_axis[0] = '\0';
 }
 
 /* Ranks of a CPU host that are more than its cores take turns, so a step takes at least all their work by the cores. */
@@ -454,8 +477,8 @@ static tess_status take(const replay *r, tess_plan_time *time)
         add_kernel(time, r->of->machine, r->of, &most->trace->calls[i], most->call_s[i]);
     TESS_TRY(add_teams(r->of, most, time));
     share_cores(r, time);
-    sort_kernels(time);
-    find_bound(most, time);
+    tess_plan_time_sort(time);
+    tess_plan_time_find_bound(time);
     return TESS_OK;
 }
 
@@ -482,7 +505,7 @@ double tess_save_interval(double save_s, double mtbf_s)
 {
     if (save_s <= 0 || mtbf_s <= 0)
         return 0;
-    if (save_s >= mtbf_s / 2)
+    if (save_s >= 2 * mtbf_s) /* Daly's formula holds below */
         return mtbf_s;
     const double x = save_s / (2 * mtbf_s);
     return sqrt(2 * save_s * mtbf_s) * (1 + sqrt(x) / 3 + x / 9) - save_s;

@@ -33,9 +33,9 @@ tess_status tess_step_time(tess_mem *mem, const tess_step_case *of, tess_plan_ti
 double tess_call_time(const tess_machine *machine, const tess_call_key *key, int threads, int ranks_a_host,
                       bool *measured, bool *by_compute);
 
-/* Formulas for an operation of `ranks` ranks on `bytes`, over a link of `bytes_per_s` and `latency_s`. */
-double tess_ring_time(double bytes, int ranks, double bytes_per_s, double latency_s); /* 2 (N-1)/N D/B + 2 (N-1) a */
-double tess_tree_time(double bytes, int ranks, double bytes_per_s, double latency_s); /* 2 D/B + 2 log2(N) a */
+/* Sort the kernels, the slowest first, and find what limits the step, from the kernels, teams and bubble of `time`. */
+void tess_plan_time_sort(tess_plan_time *time);
+void tess_plan_time_find_bound(tess_plan_time *time);
 
 /* The interval of saves that loses least time (Young 1974, Daly 2006), for saves of save_s and failures every mtbf_s.
  */

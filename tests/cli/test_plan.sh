@@ -42,6 +42,8 @@ expect "hosts that do not divide" 2 "do not divide evenly" plan $settings -n 3 -
 expect "no configuration" 2 "name a configuration" plan
 expect "steps of another machine" 2 "leave --machine out" plan $settings --measure --machine epyc
 
+expect "without measured kernels nothing is stored" 0 "is not stored" plan $settings --measure --steps 1
+
 # Calls are measured once; then nothing of the plan is a guess.
 expect "kernels are measured" 0 "of kernels" plan $settings --calibrate
 plan $settings --json >plan.json
@@ -63,7 +65,12 @@ measured = rows["step"]["measured"]
 exit(any(p["predicted"] != p["measured"] for p in pools) or abs(step[0] / measured - 1) > 0.001 or step[1] != step[2])
 P
 expect "a correction is labelled" 0 "corrected: all times are" plan $settings
-plan $settings --no-corrections | grep -q corrected && fail "--no-corrections" || pass "--no-corrections uses none"
+plan $settings --no-corrections >output
+grep -q corrected output && fail "--no-corrections" || pass "--no-corrections uses none"
 truncate -s 100 cache/times-*.json
 expect "a damaged file of times" 2 "cache/times-" plan $settings
+expect "other machines need no times" 0 "tokens/s" plan $settings --machine epyc
+expect "a calibration replaces it, and its corrections" 0 "of kernels" plan $settings --calibrate
+plan $settings >output
+grep -q corrected output && fail "an old correction" || pass "corrections of old times are gone"
 finish

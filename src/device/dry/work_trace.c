@@ -175,12 +175,6 @@ void tess_work_trace_wait(tess_work_trace *t, int op)
         t->status = add_event(t, TESS_WORK_WAIT, (uint32_t)op);
 }
 
-void tess_work_trace_mark(tess_work_trace *t, uint32_t number)
-{
-    if (t->status == TESS_OK)
-        t->status = add_event(t, TESS_WORK_MARK, number);
-}
-
 void tess_work_trace_free(tess_work_trace *t)
 {
     tess_mem_free(t->mem, t->calls);

@@ -44,12 +44,12 @@ typedef struct tess_work_team {
     int first, stride; /* the lowest rank of the job in it, and the distance to the next */
 } tess_work_team;
 
-typedef enum tess_work_what { TESS_WORK_CALL, TESS_WORK_ISSUE, TESS_WORK_WAIT, TESS_WORK_MARK } tess_work_what;
+typedef enum tess_work_what { TESS_WORK_CALL, TESS_WORK_ISSUE, TESS_WORK_WAIT } tess_work_what;
 
 typedef struct tess_work_event {
     uint8_t what;   /* tess_work_what */
     uint8_t phase;  /* tess_phase */
-    uint32_t index; /* index of the call or the operation; a mark: its number */
+    uint32_t index; /* index of the call or the operation */
 } tess_work_event;
 
 /* Runs and times a call that a dry stream counts. */
@@ -85,7 +85,6 @@ tess_call_key tess_call_key_of(tess_kernel_row_id id, const void *args);
 /* Adds an operation. Returns its index, or -1 after a failure. */
 int tess_work_trace_issue(tess_work_trace *trace, const tess_work_team *team, const tess_work_op *op);
 void tess_work_trace_wait(tess_work_trace *trace, int op);
-void tess_work_trace_mark(tess_work_trace *trace, uint32_t number);
 void tess_work_trace_free(tess_work_trace *trace);
 
 #endif
