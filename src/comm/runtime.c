@@ -202,9 +202,9 @@ void tess_runtime_observe(tess_runtime *rt, const comm_observer *observer)
     rt->submit = observer->submit;
 }
 
-void *tess_runtime_observer(const tess_runtime *rt, tess_status (*submit)(tess_work *work, tess_work **handle))
+void *tess_runtime_observer(const tess_runtime *rt)
 {
-    return rt->observer.submit == submit ? rt->observer.self : NULL;
+    return rt->observer.self;
 }
 
 bool tess_memory_is_shared(tess_runtime *rt, const void *memory, size_t bytes)

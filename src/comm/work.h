@@ -108,7 +108,6 @@ typedef struct comm_observer {
 
 /* Sets the observer, which is copied. May be called once in a runtime's life. */
 void tess_runtime_observe(tess_runtime *runtime, const comm_observer *observer);
-/* Returns the self of the observer with this `submit`; NULL: the runtime has another one, or none. */
-void *tess_runtime_observer(const tess_runtime *runtime, tess_status (*submit)(tess_work *work, tess_work **handle));
+void *tess_runtime_observer(const tess_runtime *runtime); /* returns the observer's self; NULL: no observer */
 
 #endif

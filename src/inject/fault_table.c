@@ -33,7 +33,7 @@ bool tess_fault_counts(const tess_faults *faults, tess_fault *fault)
 
 tess_faults *tess_inject_faults(const tess_runtime *rt)
 {
-    return tess_runtime_observer(rt, inject_submit);
+    return tess_runtime_observer(rt);
 }
 
 bool tess_inject_stops(tess_runtime *rt, int64_t step)

@@ -9,14 +9,6 @@ enum { MOST_RULES = 32 };
 
 static const advise_group *const groups[] = {&advise_memory, &advise_layout, &advise_time, &advise_rl};
 
-json_t *advise_texts(const char *const *texts, int n)
-{
-    json_t *list = json_array();
-    for (int i = 0; i < n; i++)
-        json_array_append_new(list, json_string(texts[i]));
-    return list;
-}
-
 static int all_rules(const advise_rule *rules[MOST_RULES], const char *names[MOST_RULES])
 {
     int n = 0;

@@ -30,6 +30,12 @@ typedef struct advise_group {
 extern const advise_group advise_memory, advise_layout, advise_time, advise_rl;
 
 /* Returns a list of texts. */
-json_t *advise_texts(const char *const *texts, int n);
+static inline json_t *advise_texts(const char *const *texts, int n)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < n; i++)
+        json_array_append_new(list, json_string(texts[i]));
+    return list;
+}
 
 #endif
