@@ -37,7 +37,7 @@ typedef struct planned_rank {
     tess_work_trace trace;
 } planned_rank;
 
-/* What a host needs (tess_memory_need.host). */
+/* The need of a host (tess_memory_need.host). */
 typedef struct planned_host {
     struct planned_host *next;
     uint64_t key;

@@ -153,7 +153,7 @@ static void a_ring_waits_for_its_neighbour(void)
     tess_work_trace_free(&t);
 }
 
-/* Where each pair has a link of its own, a message has one of them, and a team of four three. */
+/* If each pair has a link of its own, a message has one of them, and a team of four three. */
 static void links_of_pairs_limit_small_teams(void)
 {
     tess_work_trace t = {.mem = test_mem()};
