@@ -222,7 +222,7 @@ static void take_plan(const tess_plan *plan, tess_search_layout *l)
     l->step_s = t->step_s;
     l->compute_s = t->compute_s;
     l->exposed_s = t->exposed_s;
-    l->bubble_s = t->bubble_s;
+    l->bubble_s = fmax(t->bubble_s, 0);
     l->optimizer_s = t->optimizer_s;
     l->tokens_per_s_rank = t->tokens_per_s_rank;
     l->mfu = t->mfu;
@@ -321,8 +321,9 @@ static tess_status add_variants(walk *w, tess_search_layout l)
     return TESS_OK;
 }
 
-/* Whether a degree is worth a plan: no more stages than layers; tensor parallelism inside a host; replicas and ranks
- * that divide tokens are powers of two, the latter with texts of at least some thousand tokens each. */
+/* Whether a degree is worth a plan: no more stages than layers; tensor parallelism where ranks are near each other,
+ * inside a host or within reach of NVLink; replicas and ranks that divide tokens are powers of two, the latter with
+ * texts of at least some thousand tokens each. */
 static bool is_sensible(const walk *w, int axis, int degree)
 {
     static const int64_t least_tokens = 2048;
@@ -332,7 +333,7 @@ static bool is_sensible(const walk *w, int axis, int degree)
     case TESS_AXIS_PP:
         return degree <= plan->model->n_layers;
     case TESS_AXIS_TP:
-        return degree <= plan->ranks_a_host;
+        return degree <= plan->ranks_a_host || degree <= plan->machine->links[TESS_LINK_NVLINK].reach;
     case TESS_AXIS_CP:
         return power && (degree == 1 || plan->config->training.seq_len / degree >= least_tokens);
     case TESS_AXIS_REPLICATE:

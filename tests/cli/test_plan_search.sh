@@ -5,12 +5,12 @@ settings="model.config=llama-5m training.seq_len=64 training.global_batch_size=1
 search() { "$tessera" plan search $settings "$@"; }
 
 expect "eight ranks of a GPU" 0 "1: limited by" search -n 8 --machine h100-sxm
-grep -q "the next one is" output && grep -qE "^[0-9]+ layouts of 8 ranks on h100_sxm, 16 rows of 64 tokens a step: [1-9][0-9]* fit" output &&
+grep -q "the next one is" output && grep -qE "^[0-9]+ layouts of 8 ranks on h100-sxm, 16 rows of 64 tokens a step: [1-9][0-9]* fit" output &&
     pass "with reasons" || fail "$(cat output)"
-expect "why not pp=8" 0 "why not pp=8: pp 8 (" search -n 8 --machine h100-sxm --why-not pp=8
+expect "why not pp=4" 0 "why not pp=4: pp 4 (" search -n 8 --machine h100-sxm --why-not pp=4
 grep -q "% slower: " output && pass "in percent" || fail "$(cat output)"
 expect "JSON" 0 '"type": "tessera-search"' search -n 4 --machine h100-sxm --json --top 1
-expect "a wrong condition" 2 "did you mean 'tp'" search -n 4 --machine h100-sxm --only tpp=2
+expect "a wrong condition" 2 "did you mean" search -n 4 --machine h100-sxm --only tpp=2
 expect "a model without rows" 2 "no layout of 3 ranks" search -n 3 --machine h100-sxm --only dp_shard=3
 
 cat >small.yaml <<'Y'
@@ -27,15 +27,17 @@ nvlink:
 infiniband:
   gb_per_s: 25
 Y
+expect "hosts that are not full" 2 "do not divide evenly" search -n 12 --machine h100-sxm training.global_batch_size=12
 expect "nothing fits, and what would" 0 "too many" search -n 2 --machine small.yaml
 grep -q "it would fit on [0-9]* ranks: " output && pass "names the ranks" || fail "$(cat output)"
 expect "nothing to write" 2 "no layout fits" search -n 2 --machine small.yaml --write none.yaml
 [ ! -e none.yaml ] && pass "and nothing is written" || fail "none.yaml is there"
 
-# What it writes is trained.
+# The configuration that it writes is trained.
 make_text 400 >text.txt
-expect "it writes the best one" 0 "next: tessera train best.yaml -n 2" search -n 2 --machine h100-sxm --write best.yaml \
-    data.files=text.txt tokenizer.type=byte training.steps=2 lr_scheduler.warmup_steps=1 validation.enable=false checkpoint.enable=false \
-    job.dump_folder=run
+make_model model.json
+make_config run.yaml
+expect "it writes the best one" 0 "next: tessera train best.yaml -n 2" \
+    "$tessera" plan search run.yaml -n 2 --machine h100-sxm --write best.yaml training.steps=2 job.dump_folder=run
 expect "and that trains" 0 "" "$tessera" train best.yaml -n 2
 finish

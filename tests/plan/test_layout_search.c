@@ -107,8 +107,8 @@ static void conditions_choose(void)
     tess_search_free(&all);
     static const struct {
         const char *words, *message;
-    } bad[] = {{"tp", "is no condition"},       {"tpp=2", "did you mean 'tp'"}, {"tp=0", "0"},
-               {"strategy=ful", "full"},        {"schedule=1f1c", "1f1b"},      {"tp=3", "no layout"},
+    } bad[] = {{"tp", "is no condition"},       {"tpp=2", "did you mean"}, {"tp=0", "0"},
+               {"strategy=ful", "full"},        {"schedule=1f1c", "1f1b"}, {"tp=3", "no layout"},
                {"method=rinf", "did you mean"}, {"pp=4,tp=4", "no layout"}};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         r.request.only = bad[i].words;
@@ -133,7 +133,7 @@ static void memory_decides(void)
     EXPECT(found.n_fits > 0 && found.n_fits < all.n_fits);
     for (int i = 0; i < found.n_fits; i++)
         EXPECT(found.layouts[i].bytes <= r.machine.memory.gb * 1e9);
-    bool recomputes = false; /* where a layout did not fit, recomputation was tried */
+    bool recomputes = false; /* recomputation was tried where a layout did not fit */
     for (int i = found.n_fits; i < found.n; i++)
         if (found.layouts[i].outcome == TESS_SEARCH_TOO_LARGE) {
             EXPECT(found.layouts[i].missing > 0);

@@ -9,6 +9,7 @@
 #include "cli/plan/cli_plan.h"
 #include "cli/plan/written_config.h"
 #include "engine/model/model_file.h"
+#include "plan/kernel_times.h"
 #include "plan/layout_search.h"
 
 enum { JSON_VERSION = 1, MOST_TOP = 50, MORE_RANKS = 4 };
@@ -28,6 +29,7 @@ typedef struct search_job {
     const char *path; /* path of the configuration; NULL: none */
     tess_config config;
     tess_model_config model;
+    tess_kernel_times times;
     tess_machine machine;
     tess_planner *planner;
     tess_search_request request;
@@ -42,6 +44,17 @@ static void show_progress(void *self, int n_done, int n_all)
         return;
     *shown_s = now_s;
     cli_status_line("search: %d of %d layouts", n_done, n_all);
+}
+
+/* Places ranks on hosts: on --hosts of them, or as the machine does. */
+static tess_status place_ranks(const search_job *job, tess_plan_request *plan)
+{
+    const int hosts = (int)job->flags->hosts, n = plan->n_ranks;
+    plan->ranks_a_host = hosts > 0 ? n / hosts : tess_machine_ranks_a_host(&job->machine, n);
+    TESS_CHECK((hosts == 0 || n % hosts == 0) && n % plan->ranks_a_host == 0, TESS_E_INVALID,
+               "%d ranks do not divide evenly among hosts of %d: give another -n, or --hosts", n,
+               hosts > 0 ? (n + hosts - 1) / hosts : plan->ranks_a_host);
+    return TESS_OK;
 }
 
 /* ---- Report ---- */
@@ -60,10 +73,14 @@ static double part_s(const tess_search_layout *l, int part)
     return *(const double *)((const char *)l + parts[part].offset);
 }
 
-/* Says in which part of the step `other` is slower, most of all. */
+/* Says in which part of the step `other` is slower, most of all, unless the steps differ by less than 0.05%. */
 static void explain(const tess_search_layout *l, const tess_search_layout *other, char *text, size_t size)
 {
     int most = 0;
+    if (other->step_s - l->step_s < 0.0005 * l->step_s) {
+        tess_text_add(text, size, 0, "as fast");
+        return;
+    }
     for (int p = 1; p < N_PARTS; p++)
         if (part_s(other, p) - part_s(l, p) > part_s(other, most) - part_s(l, most))
             most = p;
@@ -118,29 +135,41 @@ static void nearest_json(const tess_search *s, json_t *report)
                                              s->layouts[0].bytes / gib, "missing_gib", s->layouts[0].missing / gib));
 }
 
+/* Searches with a number of ranks, which may have no layout that was asked for. *fits: describes the best layout; "":
+ * there is none that fits. */
+static tess_status try_ranks(search_job *job, tess_search_request *request, char fits[TESS_SEARCH_TEXT])
+{
+    tess_search more;
+    fits[0] = '\0';
+    TESS_TRY(place_ranks(job, &request->plan));
+    tess_status status = tess_search_layouts(job->mem, job->planner, request, &more);
+    if (status == TESS_E_INVALID) {
+        tess_error_clear();
+        return TESS_OK;
+    }
+    TESS_TRY(status);
+    if (more.n_fits > 0)
+        tess_search_describe(&more.layouts[0], fits, TESS_SEARCH_TEXT);
+    tess_search_free(&more);
+    return TESS_OK;
+}
+
 /* Finds out with how many ranks it would fit: twice as many, four times as many and so on. */
 static tess_status would_fit(search_job *job, json_t *report)
 {
+    char fits[TESS_SEARCH_TEXT] = "";
     tess_search_request request = job->request;
     TESS_AUTO(tess_config_free) tess_config config = {0};
     TESS_TRY(tess_config_copy(&job->config, &config));
     request.plan.config = &config;
-    for (int i = 0; i < MORE_RANKS; i++) {
-        tess_search more;
+    for (int i = 0; i < MORE_RANKS && fits[0] == '\0'; i++) {
         request.plan.n_ranks *= 2;
         config.training.global_batch_size *= 2;
-        TESS_TRY(tess_search_layouts(job->mem, job->planner, &request, &more));
-        const bool fits = more.n_fits > 0;
-        char text[TESS_SEARCH_TEXT] = "";
-        if (fits)
-            tess_search_describe(&more.layouts[0], text, sizeof(text));
-        tess_search_free(&more);
-        if (fits) {
-            json_object_update_new(report,
-                                   json_pack("{s:i, s:s}", "would_fit_ranks", request.plan.n_ranks, "would_fit", text));
-            return TESS_OK;
-        }
+        TESS_TRY(try_ranks(job, &request, fits));
     }
+    if (fits[0] != '\0')
+        json_object_update_new(report,
+                               json_pack("{s:i, s:s}", "would_fit_ranks", request.plan.n_ranks, "would_fit", fits));
     return TESS_OK;
 }
 
@@ -241,6 +270,20 @@ static tess_status fill_report(search_job *job, json_t *report)
 }
 
 /* ---- The command ---- */
+/* The machine of --machine, or this one, as it was calibrated. */
+static tess_status load_machine(search_job *job)
+{
+    char path[1024];
+    const char *name = job->flags->machine;
+    if (name != NULL && strcmp(name, "here") != 0)
+        return tess_machine_load(job->mem, name, &job->machine);
+    job->times.mem = job->mem;
+    TESS_TRY(tess_kernel_times_path("", path, sizeof(path)));
+    if (tess_os_is_file(path))
+        TESS_TRY(tess_kernel_times_load(&job->times, path));
+    return tess_machine_here(job->mem, job->times.n_calls > 0 ? &job->times : NULL, &job->machine);
+}
+
 static tess_status read_request(search_job *job, char *const *overrides, int n)
 {
     tess_ranks ranks;
@@ -248,21 +291,12 @@ static tess_status read_request(search_job *job, char *const *overrides, int n)
     TESS_TRY(cli_count_ranks(job->flags->ranks, &ranks));
     TESS_TRY(tess_config_load(job->mem, job->path, overrides, n, &job->config));
     TESS_TRY(tess_config_load_model(&job->config, NULL, &job->model));
-    if (job->flags->machine != NULL)
-        TESS_TRY(tess_machine_load(job->mem, job->flags->machine, &job->machine));
-    else
-        TESS_TRY(tess_machine_here(job->mem, NULL, &job->machine));
+    TESS_TRY(load_machine(job));
     if (job->config.training.global_batch_size == 0)
         job->config.training.global_batch_size = job->config.training.local_batch_size * ranks.n;
-    plan->config = &job->config;
-    plan->model = &job->model;
-    plan->machine = &job->machine;
-    plan->n_ranks = ranks.n;
-    plan->ranks_a_host = job->flags->hosts > 0 ? (ranks.n + (int)job->flags->hosts - 1) / (int)job->flags->hosts
-                         : job->machine.machine.devices > 0 ? (int)job->machine.machine.devices
-                                                            : ranks.n;
-    if (plan->ranks_a_host > ranks.n)
-        plan->ranks_a_host = ranks.n;
+    *plan =
+        (tess_plan_request){.config = &job->config, .model = &job->model, .machine = &job->machine, .n_ranks = ranks.n};
+    TESS_TRY(place_ranks(job, plan));
     return tess_planner_create(job->mem, &job->planner);
 }
 
@@ -288,8 +322,8 @@ static int run(tess_mem *mem, int argc, char **argv)
     search_flags f = {.top = 3};
     const cli_flag flags[] = {
         {"-n", "RANKS", "ranks of the job (2)", .text = &f.ranks},
-        {"--machine", "NAME|FILE", "the machine: a name such as h100_sxm, or a file (this machine)",
-         .text = &f.machine},
+        {"--machine", "NAME|FILE",
+         "the machine: a name such as h100-sxm, or a file (this machine, as it was calibrated)", .text = &f.machine},
         {"--hosts", "N", "hosts (as many as the machine's devices need)", .integer = &f.hosts, .min = 1,
          .max = 1000000},
         {"--only", "WORDS", "only layouts such as tp=8,pp=4,strategy=full,schedule=1f1b,micro=2", .text = &f.only},
@@ -306,6 +340,7 @@ static int run(tess_mem *mem, int argc, char **argv)
     tess_status status = search(&job, words, n);
     tess_search_free(&job.found);
     tess_planner_destroy(&job.planner);
+    tess_kernel_times_free(&job.times);
     tess_config_free(&job.config);
     return cli_end(status);
 }
@@ -316,7 +351,7 @@ const cli_command cli_plan_search = {
     "Plans every way to divide the ranks among axes, and improves the fastest: micro-batches, schedules,\n"
     "recomputation. Nothing is started. training.global_batch_size is kept; without it, it is local_batch_size times\n"
     "the ranks.",
-    .examples = "tessera plan search run.yaml -n 8 --machine h100_sxm\n"
-                "tessera plan search run.yaml -n 512 --machine h100_sxm --why-not tp=8,pp=1\n"
-                "tessera plan search run.yaml -n 64 --machine a100_80gb --write best.yaml",
+    .examples = "tessera plan search run.yaml -n 8 --machine h100-sxm\n"
+                "tessera plan search run.yaml -n 512 --machine h100-sxm --why-not tp=8,pp=1\n"
+                "tessera plan search run.yaml -n 64 --machine a100-80gb --write best.yaml",
     .run = run};
