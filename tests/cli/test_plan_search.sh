@@ -7,7 +7,7 @@ search() { "$tessera" plan search $settings "$@"; }
 expect "eight ranks of a GPU" 0 "1: limited by" search -n 8 --machine h100-sxm
 grep -q "the next one is" output && grep -qE "^[0-9]+ layouts of 8 ranks on h100-sxm, 16 rows of 64 tokens a step: [1-9][0-9]* fit" output &&
     pass "with reasons" || fail "$(cat output)"
-expect "why not pp=4" 0 "why not pp=4: pp 4 (" search -n 8 --machine h100-sxm --why-not pp=4
+expect "why not tp=4" 0 "why not tp=4: tp 4" search -n 8 --machine h100-sxm --why-not tp=4
 grep -q "% slower: " output && pass "in percent" || fail "$(cat output)"
 expect "JSON" 0 '"type": "tessera-search"' search -n 4 --machine h100-sxm --json --top 1
 expect "a wrong condition" 2 "did you mean" search -n 4 --machine h100-sxm --only tpp=2
