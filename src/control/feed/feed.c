@@ -357,7 +357,7 @@ static bool ends_before(feed *f, double until_s)
 
 double feed_wait(double wait_s, int code)
 {
-    static const double interrupted_s = 5; /* Slurm kills a job 30 s after it asks it to stop */
+    static const double interrupted_s = 4; /* Slurm kills a job 30 s after it asks it to stop */
     return code == TESS_EXIT_INTERRUPTED && wait_s > interrupted_s ? interrupted_s : wait_s;
 }
 

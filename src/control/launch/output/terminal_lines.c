@@ -214,11 +214,11 @@ void terminal_lines_close(terminal_lines **out)
         return;
     *out = NULL;
     pthread_mutex_lock(&t->lock);
-    tell(t);
-    t->ends = true;
-    pthread_cond_broadcast(&t->changed);
     const double begin_s = tess_os_now_s();
     for (double now_s = begin_s; !t->has_ended && now_s < begin_s + longest_end_s; now_s = tess_os_now_s()) {
+        tell(t);
+        t->ends = t->n_left_out == 0 || t->gone;
+        pthread_cond_broadcast(&t->changed);
         const double since_s = t->moved_s > begin_s ? t->moved_s : begin_s;
         if (now_s >= since_s + patience_s)
             break;
