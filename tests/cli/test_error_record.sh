@@ -71,6 +71,9 @@ expect "the signal" 0 11 field out/error.json signal
 [ "$(field out/error.json pid)" -gt 1 ] && pass "the process" || fail "the process"
 expect "trace shows it" 3 "rank 1 on host $(hostname)" "$tessera" trace out
 expect "doctor log, too" 0 "error.json, " "$tessera" doctor log out
+mkdir lost
+python3 -c 'import json; r = json.load(open("out/error.json")); r.update(signal=0, exit_code=0); json.dump(r, open("lost/error.json", "w"))'
+expect "a rank whose host is gone has no exit code" 0 "): did not end, in phase" "$tessera" doctor log lost
 
 # ---- What is no failure
 "$tessera" train run.yaml $short >log 2>&1 || fail "$(tail -n 1 log)"

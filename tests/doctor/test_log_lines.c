@@ -193,10 +193,14 @@ static void the_longest_of_few_lines_is_not_cut_for_that(void)
 static void times_within_a_sentence_are_joined(void)
 {
     static const char *const cut_lines[] = {
-        "slurmstepd: error: *** JOB 3451 ON node-a CANCELLED AT",        "2026-01-01T00:00:10 DUE TO PREEMPTION ***",
-        "srun: Job step aborted: Waiting up to 32 seconds for job step", "to finish.",
-        "slurmstepd: error: *** STEP 3451.0 ON node-a CANCELLED AT",     "2026-01-01T00:00:10 DUE TO PREEMPTION ***",
-        "worker 3 of node-b: connects to 10.0.0.1:29500",                "2026-01-01 00:00:12 ERROR rank 1 has failed",
+        "slurmstepd: error: *** JOB 3451 ON node-a CANCELLED AT",
+        "2026-01-01T00:00:10 DUE TO PREEMPTION ***",
+        "srun: Job step aborted: Waiting up to 32 seconds for job step",
+        "to finish.",
+        "slurmstepd: error: *** STEP 3451.0 ON node-a CANCELLED AT",
+        "2026-01-01T00:00:10 DUE TO PREEMPTION ***",
+        "worker 3 of node-b: connects to 10.0.0.1:29500",
+        "2026-01-01 00:00:12 ERROR rank 1 has failed",
     };
     static const char *const joined[] = {
         "slurmstepd: error: *** JOB 3451 ON node-a CANCELLED AT 2026-01-01T00:00:10 DUE TO PREEMPTION ***",

@@ -31,7 +31,7 @@ void feed_look(feed *f);
 /* Waits until the program takes more lines or prints, at most `seconds`. */
 void feed_pause(const feed *f, double seconds);
 /* Returns the seconds that a program has to finish when the run ends with `code`: wait_s, but only a few for a run that
- * was asked to stop, because whoever asked may kill the job soon. */
+ * was asked to stop, because a scheduler kills the job soon after it asked. */
 double feed_wait(double wait_s, int code);
 /* Hands over all remaining lines and how the run has ended with `code`, and lets the program finish. It is killed
  * after feed_wait. */

@@ -35,7 +35,7 @@ struct terminal_lines {
     bool ends;      /* no more lines come */
     bool is_left;   /* the terminal takes nothing: the thread frees everything if it ever returns */
     bool has_ended;
-    /* of the caller of terminal_lines_put */
+    /* the caller of terminal_lines_put has the rest for itself */
     bool leaves_out;
     double waited_s; /* since the buffer was half empty */
     long long n_left_out;
