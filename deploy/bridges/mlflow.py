@@ -31,15 +31,16 @@ STATUS = {"finished": "FINISHED", "interrupted": "KILLED", "failed": "FAILED"}
 
 
 class State:
-    """What a later process of the same run must know: the id at the tracker, and the newest step that it has."""
+    """What a later process of the same run must know: the id at the tracker, the newest step that it has, and how many
+    lines of that step."""
 
     def __init__(self):
         self.path = os.path.join(FOLDER, "bridge-mlflow.json")
-        self.id, self.step, self.saved = None, 0, 0.0
+        self.id, self.step, self.lines, self.saved = None, 0, 0, 0.0
         try:
             with open(self.path, encoding="utf-8") as file:
                 kept = json.load(file)
-            self.id, self.step = kept["id"], kept["step"]
+            self.id, self.step, self.lines = kept["id"], kept["step"], kept.get("lines", 1 << 30)
         except (OSError, ValueError, KeyError):
             pass
 
@@ -47,7 +48,7 @@ class State:
         if not now and time.monotonic() < self.saved + 1:
             return
         with open(self.path + ".new", "w", encoding="utf-8") as file:
-            json.dump({"id": self.id, "step": self.step}, file)
+            json.dump({"id": self.id, "step": self.step, "lines": self.lines}, file)
         os.replace(self.path + ".new", self.path)
         self.saved = time.monotonic()
 
@@ -85,7 +86,7 @@ class Bridge:
         if self.id is not None:
             return
         if header["step"] == 0:
-            self.state.id, self.state.step = None, 0
+            self.state.id, self.state.step, self.state.lines = None, 0, 0
         if self.state.id is None:
             experiment = mlflow.set_experiment(os.environ.get("MLFLOW_EXPERIMENT_NAME", "tessera"))
             run = self.client.create_run(experiment.experiment_id, run_name=header["name"])
@@ -113,12 +114,13 @@ class Bridge:
 
     def fill_gap(self, until):
         """Logs the lines that an earlier process of this bridge has not got: they are in metrics.jsonl."""
-        if self.state.step >= until:
+        if until == 0 or self.state.step > until:
             return
-        after = self.state.step
+        after, taken = self.state.step, self.state.lines
         with open(os.path.join(FOLDER, "metrics.jsonl"), encoding="utf-8") as file:
             for line in map(json.loads, file):
-                if after < line["step"] <= until:
+                taken -= line["step"] == after  # a step may have several lines
+                if line["step"] <= until and (line["step"] > after or (line["step"] == after and taken < 0)):
                     self.log(line)
 
     def log(self, line):
@@ -126,6 +128,7 @@ class Bridge:
         self.client.log_batch(self.id, metrics=[Metric(allowed(name), float(value), now, line["step"])
                                                 for name, value in numbers(line)
                                                 if name != "step" and math.isfinite(value)])
+        self.state.lines = self.state.lines + 1 if line["step"] == self.state.step else 1
         self.state.step = line["step"]
         self.state.save()
 

@@ -26,15 +26,16 @@ FOLDER = os.environ.get("TESSERA_METRICS_FOLDER", ".")
 
 class State:
     """What a later process of the same run must know: the id at the tracker, the newest step that it has, and how many
-    rows it has. W&B wants rows to have ascending numbers of its own, also offline."""
+    lines of that step and rows in all. W&B wants rows to have ascending numbers of its own, also offline."""
 
     def __init__(self):
         self.path = os.path.join(FOLDER, "bridge-wandb.json")
-        self.id, self.step, self.rows, self.saved = None, 0, 0, 0.0
+        self.id, self.step, self.lines, self.rows, self.saved = None, 0, 0, 0, 0.0
         try:
             with open(self.path, encoding="utf-8") as file:
                 kept = json.load(file)
             self.id, self.step, self.rows = kept["id"], kept["step"], kept["rows"]
+            self.lines = kept.get("lines", 1 << 30)
         except (OSError, ValueError, KeyError):
             pass
 
@@ -42,7 +43,7 @@ class State:
         if not now and time.monotonic() < self.saved + 1:
             return
         with open(self.path + ".new", "w", encoding="utf-8") as file:
-            json.dump({"id": self.id, "step": self.step, "rows": self.rows}, file)
+            json.dump({"id": self.id, "step": self.step, "lines": self.lines, "rows": self.rows}, file)
         os.replace(self.path + ".new", self.path)
         self.saved = time.monotonic()
 
@@ -68,7 +69,7 @@ class Bridge:
         if self.run is not None:
             return
         if header["step"] == 0:
-            self.state.id, self.state.step, self.state.rows = None, 0, 0
+            self.state.id, self.state.step, self.state.lines, self.state.rows = None, 0, 0, 0
         self.run = wandb.init(id=self.state.id, resume="allow" if self.state.id else None, name=header["name"],
                               notes=header["description"] or None, dir=os.environ.get("WANDB_DIR", FOLDER))
         self.run.config.update({**header["config"], "tessera": header["versions"], "model": header.get("model")},
@@ -81,12 +82,13 @@ class Bridge:
 
     def fill_gap(self, until):
         """Logs the lines that an earlier process of this bridge has not got: they are in metrics.jsonl."""
-        if self.state.step >= until:
+        if until == 0 or self.state.step > until:
             return
-        after = self.state.step
+        after, taken = self.state.step, self.state.lines
         with open(os.path.join(FOLDER, "metrics.jsonl"), encoding="utf-8") as file:
             for line in map(json.loads, file):
-                if after < line["step"] <= until:
+                taken -= line["step"] == after  # a step may have several lines
+                if line["step"] <= until and (line["step"] > after or (line["step"] == after and taken < 0)):
                     self.log(line)
 
     def add_row(self, row):
@@ -95,6 +97,7 @@ class Bridge:
 
     def log(self, line):
         self.add_row(dict(numbers(line)))
+        self.state.lines = self.state.lines + 1 if line["step"] == self.state.step else 1
         self.state.step = line["step"]
         self.state.save()
 

@@ -59,7 +59,10 @@ static int run(TESS_UNUSED tess_mem *mem, int argc, char **argv)
     options.trace_folder = trace;
     options.record_folder = output.folder != NULL ? output.folder : trace;
     options.output = &plan;
-    tess_error_record_begin(options.record_folder);
+    if (ranks.is_warden)
+        tess_error_record_begin_host(options.record_folder);
+    else
+        tess_error_record_begin(options.record_folder);
     options.look = look_after_saves;
     options.helpers = saves;
     status = tess_ranks_start(&ranks, argv + 1, &options, &result);

@@ -169,7 +169,7 @@ static void record_end(int argc, char **argv, int code)
     snprintf(report, sizeof(report), "the ranks ended with code %d, and none of them has left a record", code);
     tess_error_record_plain(
         &(tess_launch_options){.record_folder = config.job.dump_folder, .reporter = tess_stderr_lines}, code,
-        code == TESS_EXIT_INTERRUPTED, code == TESS_EXIT_INTERRUPTED ? "asked to stop" : report, true);
+        code == TESS_EXIT_INTERRUPTED, code == TESS_EXIT_INTERRUPTED ? "asked to stop" : report, -1, true);
     tess_config_free(&config);
 }
 

@@ -132,8 +132,8 @@ static tess_status show_param(const tess_trainer *t, int index, double scale, te
 tess_status tess_trainer_show_histograms(tess_trainer *t, const tess_engine_report *done)
 {
     const int64_t every = t->config.metrics.histograms_every;
-    if (every == 0 || t->engine->step % every != 0)
-        return TESS_OK;
+    if (every == 0 || t->engine->step % every != 0 || !t->config.metrics.enable_tensorboard)
+        return TESS_OK; /* all ranks return here, or none: the sums below need all of them */
     TESS_AUTO(tess_mem_drop) tess_histogram *h = NULL;
     const double scale = 1.0 / done->divisor / done->loss_scale;
     TESS_TRY(TESS_NEW(t->mem, 1, "a histogram", &h));

@@ -71,6 +71,9 @@ expect "the signal" 0 11 field out/error.json signal
 [ "$(field out/error.json pid)" -gt 1 ] && pass "the process" || fail "the process"
 expect "trace shows it" 3 "rank 1 on host $(hostname)" "$tessera" trace out
 expect "doctor log, too" 0 "error.json, " "$tessera" doctor log out
+mkdir lost
+python3 -c 'import json; r = json.load(open("out/error.json")); r.update(signal=0, exit_code=0); json.dump(r, open("lost/error.json", "w"))'
+expect "a rank whose host is gone has no exit code" 0 "): did not end, in phase" "$tessera" doctor log lost
 
 # ---- What is no failure
 "$tessera" train run.yaml $short >log 2>&1 || fail "$(tail -n 1 log)"
@@ -83,6 +86,7 @@ expect "bad input" 2 "" "$tessera" train run.yaml -n 2 training.steps=4 model.co
 # ---- A program that is no run: `tessera run`, and the exception of a Python program
 cat >die.py <<'P'
 import json, os, sys
+os.chdir("/")
 print("about to die", os.environ["TESSERA_RANK"], flush=True)
 if os.environ["TESSERA_RANK"] == "1":
     text = {"message": {"message": "ValueError: a shape of [3, 4]", "extraInfo": {"timestamp": "1"}}}
@@ -93,6 +97,29 @@ expect "a program" 9 "" "$tessera" run -n 2 --log-dir out/logs -- python3 die.py
 mv out/logs/error.json out 2>/dev/null
 expect "its exception" 0 "ValueError: a shape of [3, 4]" field out/error.json cause
 expect "and its last lines" 0 "about to die 1" field out/error.json output
+# The same folder again, with programs that print less: nothing of an earlier command is taken for theirs.
+rm -rf out
+"$tessera" run -n 2 --log-dir out/logs -- bash -c 'echo old error >&2; echo old line; exit 3' >log 2>&1
+"$tessera" run -n 2 --log-dir out/logs -- bash -c 'echo new line; [ $TESSERA_RANK = 0 ] && sleep 1; exit 4' >log 2>&1
+mv out/logs/error.json out 2>/dev/null
+expect "the last lines are those of this command" 0 '"new line\n"' field out/error.json output
+"$tessera" run -n 2 --log-dir out/logs -- bash -c '[ $TESSERA_RANK = 0 ] && sleep 1; exit 5' >log 2>&1
+mv out/logs/error.json out 2>/dev/null
+[ "$(field out/error.json output)" = '""' ] && pass "a rank that printed nothing has no last lines" ||
+    fail "last lines: $(field out/error.json output)"
+[ "$(grep -c "a new process" out/logs/attempt_0/1/stderr.log)" = 1 ] && pass "and one mark" || fail "$(cat out/logs/attempt_0/1/stderr.log)"
+
+# A later life that cannot start: steps were done, so this is no refusal of bad input.
+rm -rf out
+"$tessera" train run.yaml -n 2 $short recovery.enable=true recovery.hot=false recovery.backoff_s=1 checkpoint.enable=true \
+    checkpoint.interval=1 "$(fault 1 step exit) code=7" >log 2>&1 &
+job=$!
+await $job has_text log "exited with code 7" && mv model.json model.away
+wait $job && fail "a run without its model ends well"
+mv model.away model.json
+[ -e out/error.json ] && [ "$(field out/error.json steps_done)" -ge 1 ] && pass "a failed restart leaves a record" ||
+    fail "a failed restart: $(tail -n 3 log)"
+
 # ---- torchrun, if there is one (its summary shows our message)
 if command -v torchrun >/dev/null; then
     rm -rf out

@@ -99,6 +99,21 @@ expect "and is told" 0 "nobody reads standard output: the run goes on" cat err.t
 expect "the files have all" 0 "line 4999 " tail -n 1 h/attempt_0/1/stdout.log
 "$tessera" run -n 2 --log-dir i -- bash -c 'echo before; kill -SEGV $$' >log 2>&1
 expect "the last line before a crash" 0 "before" show i/attempt_0/0/stdout.log
+begin=$SECONDS
 "$tessera" run -n 2 --log-dir j -- bash -c 'sleep 60 & echo done' >log 2>&1 # a child holds the pipe
-expect "a child that lives on delays nothing" 0 "done" show j/attempt_0/1/stdout.log
+[ $((SECONDS - begin)) -lt 15 ] && pass "a child that lives on delays nothing" || fail "a child delays the end: $((SECONDS - begin)) s"
+expect "and its rank's lines are kept" 0 "done" show j/attempt_0/1/stdout.log
+
+# ---- A terminal that takes nothing, and goes on later: files have all, the terminal has a note
+mkfifo pager
+{ sleep 3; cat; } <pager >seen &
+begin=$SECONDS
+"$tessera" run -n 2 --log-dir k -t 3 -- bash lines.sh >pager 2>err.txt
+[ $? = 0 ] && [ $((SECONDS - begin)) -lt 15 ] && pass "a terminal that stops blocks nothing" || fail "$((SECONDS - begin)) s: $(cat err.txt)"
+wait $!
+[ "$(cat k/attempt_0/?/stdout.log | wc -l)" = 10000 ] && pass "files have all lines" || fail "$(wc -l k/attempt_0/?/stdout.log)"
+left=$(sed -n 's/^--- tessera: \([0-9]*\) lines are left out here: this output was not read; k has them ---$/\1/p' seen)
+[ $((left + $(grep -c '^\[rank' seen))) = 10000 ] && [ "$left" -gt 0 ] && pass "it says how many are left out" || fail "$left: $(wc -l seen)"
+"$tessera" run -n 2 --log-dir l -- bash -c 'head -c 4007 /dev/zero | tr "\0" x; sleep 0.2; echo' >out.txt
+[ "$(wc -l <out.txt)" = 2 ] && pass "a line that fills the buffer is one line" || fail "$(cut -c 1-20 out.txt)"
 finish

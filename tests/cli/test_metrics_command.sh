@@ -56,8 +56,13 @@ train refused metrics.command=./absent
 [ $? = 2 ] && grep -q "metrics.command: there is no program './absent' that can be run" refused.out && pass "a program that is not there" ||
     fail "$(cat refused.out)"
 train dies metrics.command="[/bin/sh,-c,'read a; read b; echo it is broken >&2; exit 7']" || fail "a program that dies ended the run"
-grep -q "warning: metrics.command: '/bin/sh' ended with exit code 7; its last words: 'it is broken'; it starts again in 1 s" dies.out &&
-    pass "a program that dies is reported with its last words" || fail "$(grep metrics.command dies.out)"
+"$tessera" train run.yaml job.dump_folder=words training.steps=100000 \
+    metrics.command="[/bin/sh,-c,'read a; read b; echo it is broken >&2; exit 7']" >words.out 2>&1 &
+launcher=$!
+await $launcher has_text words.out "warning: metrics.command: '/bin/sh' ended with exit code 7; its last words: 'it is broken'; it starts again in 1 s" &&
+    pass "a program that dies is reported with its last words" || fail "$(grep metrics.command words.out)"
+kill -TERM $launcher
+wait $launcher
 "$tessera" train run.yaml job.dump_folder=again training.steps=100000 metrics.command=/bin/false >again.out 2>&1 &
 launcher=$!
 await $launcher has_text again.out "does not start again: metrics.jsonl has all lines" && [ "$(grep -c "starts again" again.out)" = 3 ] &&
@@ -72,6 +77,18 @@ grep -q "'/bin/sleep' did not finish in 1 s (metrics.command_wait_s) and is kill
 train prints metrics.command="[/bin/sh,-c,'yes | head -c 3000000; cat >printed']" || fail "a program that prints"
 [ "$(wc -c <prints/metrics.command.log)" -le 1048576 ] && cmp -s <(lines printed) prints/metrics.jsonl && pass "what it prints goes to a bounded file" ||
     fail "$(wc -c prints/metrics.command.log) $(wc -l printed)"
+train chatters metrics.command=yes metrics.command_wait_s=1 || fail "a program that never stops printing"
+grep -q "'yes' did not finish in 1 s (metrics.command_wait_s) and is killed" chatters.out && pass "a program that never stops printing" ||
+    fail "$(tail -n 2 chatters.out)"
+"$tessera" train run.yaml job.dump_folder=asked training.steps=100000 metrics.command="[/bin/sleep,1000]" metrics.command_wait_s=60 \
+    >asked.out 2>&1 &
+launcher=$!
+await $launcher has_text asked.out "step: *[1-9]"
+begin=$SECONDS
+kill -TERM $launcher
+wait $launcher
+[ $((SECONDS - begin)) -lt 20 ] && grep -q "did not finish in 4 s (the most for a run that is interrupted)" asked.out &&
+    pass "an interrupted run does not wait for it" || fail "$((SECONDS - begin)) s: $(tail -n 2 asked.out)"
 train slow metrics.command="[/bin/sh,-c,'while read -r line; do sleep 0.02; echo \"\$line\" >>slowly; done']" || fail "a slow program"
 cmp -s <(lines slowly) slow/metrics.jsonl && pass "a slow program gets all lines" || fail "$(wc -l slowly)"
 

@@ -56,6 +56,11 @@ static const struct {
     {"accelerator-out-of-memory", "",
      "RuntimeError: Resource exhausted: From /job:tpu_worker/replica:0/task:0:\nAttempting to reserve 3.95G at the "
      "bottom of memory. That was not possible. There are 1.92G free, 0B reserved, and 1.92G reservable."},
+    /* TensorFlow's words for any remote limit, and another program's policy */
+    {"python-exception", "!no memory",
+     "tensorflow.python.framework.errors_impl.ResourceExhaustedError: Resource exhausted: From "
+     "/job:worker/replica:0/task:1: received message larger than max (5000000 vs. 4194304)"},
+    {"none", "", "ERROR The specified eviction policy is not recognized"},
     {"pytorch-unused-parameters", "rank 3",
      "Parameters which did not receive grad for rank 3: cv4.2.2.bias, cv4.2.2.weight\nRuntimeError: Expected to have "
      "finished reduction in the prior iteration before starting a new one."},

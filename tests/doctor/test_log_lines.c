@@ -193,14 +193,21 @@ static void the_longest_of_few_lines_is_not_cut_for_that(void)
 static void times_within_a_sentence_are_joined(void)
 {
     static const char *const cut_lines[] = {
-        "slurmstepd: error: *** JOB 3451 ON node-a CANCELLED AT",        "2026-01-01T00:00:10 DUE TO PREEMPTION ***",
-        "srun: Job step aborted: Waiting up to 32 seconds for job step", "to finish.",
-        "slurmstepd: error: *** STEP 3451.0 ON node-a CANCELLED AT",     "2026-01-01T00:00:10 DUE TO PREEMPTION ***",
+        "slurmstepd: error: *** JOB 3451 ON node-a CANCELLED AT",
+        "2026-01-01T00:00:10 DUE TO PREEMPTION ***",
+        "srun: Job step aborted: Waiting up to 32 seconds for job step",
+        "to finish.",
+        "slurmstepd: error: *** STEP 3451.0 ON node-a CANCELLED AT",
+        "2026-01-01T00:00:10 DUE TO PREEMPTION ***",
+        "worker 3 of node-b: connects to 10.0.0.1:29500",
+        "2026-01-01 00:00:12 ERROR rank 1 has failed",
     };
     static const char *const joined[] = {
         "slurmstepd: error: *** JOB 3451 ON node-a CANCELLED AT 2026-01-01T00:00:10 DUE TO PREEMPTION ***",
         "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.",
         "slurmstepd: error: *** STEP 3451.0 ON node-a CANCELLED AT 2026-01-01T00:00:10 DUE TO PREEMPTION ***",
+        "worker 3 of node-b: connects to 10.0.0.1:29500", /* an address is no part of a time */
+        "2026-01-01 00:00:12 ERROR rank 1 has failed",
     };
     static const char *const whole[] = {
         "TERM_RUNLIMIT: job killed after reaching the run time limit.", /* 60 columns */
@@ -210,7 +217,7 @@ static void times_within_a_sentence_are_joined(void)
     size_t n = 0;
     for (size_t i = 0; i < sizeof(cut_lines) / sizeof(cut_lines[0]); i++)
         n += (size_t)snprintf(text + n, sizeof(text) - n, "%s\n", cut_lines[i]);
-    expect_lines(write_file(text, n), joined, 3);
+    expect_lines(write_file(text, n), joined, 5);
     EXPECT_INT(strlen(whole[0]), 60);
     n = (size_t)snprintf(text, sizeof(text), "%s\n%s\n", whole[0], whole[1]);
     expect_lines(write_file(text, n), whole, 2);

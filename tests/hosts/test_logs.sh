@@ -73,6 +73,14 @@ SH
         >log 2>&1 && fail "a killed rank is no failure"
     expect "mpirun: the record" 0 3 field out/error.json rank
     expect "mpirun: prefixes" 0 "[h1:rank0]: step: " cat log
+    # ranks that print long before they join the job
+    cat >late.sh <<SH
+export TESSERA_HOST=h\$((OMPI_COMM_WORLD_RANK + 1))
+exec "$tessera" run --log-dir late -t 3 -- bash -c 'echo early; sleep 1.5; exec "$tessera" train run.yaml $short'
+SH
+    timeout 300 mpirun.openmpi -q --oversubscribe --bind-to none -np 2 bash late.sh >log 2>&1 || fail "$(cat log)"
+    expect "a rank that joins late has its host" 0 "[h1:rank0]: step: " cat log
+    expect "its early lines are kept, too" 0 early head -n 1 late/attempt_0/1/stdout.log
     [ -d mpi/attempt_0/3 ] && pass "mpirun: files" || fail "mpirun: $(find mpi)"
 fi
 finish

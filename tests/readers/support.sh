@@ -28,7 +28,8 @@ through_bridge() {
     [ "$(grep -o '"id": "[^"]*"' first.json)" = "$(grep -o '"id": "[^"]*"' "text/bridge-$1.json")" ] && pass "with the same id" ||
         fail "$(cat first.json "text/bridge-$1.json")"
     [ ! -e injected ] && [ ! -e text/injected ] && pass "a description is no command" || fail "a description became a command"
-    ! grep -h "metrics.command" first.out text.out && pass "the bridge did not complain" || cat text/metrics.command.log
+    grep -h "metrics.command" first.out text.out && fail "the bridge complains: $(cat text/metrics.command.log)" ||
+        pass "the bridge did not complain"
     source "$project/tests/cli/rl.sh"
     rl answers -n 2 metrics.command="$bridge" metrics.command_wait_s=150 metrics.samples=3 && pass "reinforcement learning" || fail "$(tail -n 5 answers.out)"
     [ "$(grep -c '"event":"sample"' answers/samples.jsonl)" = 18 ] && pass "three samples of each rollout" ||

@@ -55,10 +55,17 @@ static tess_status open_files(feed *f)
     const char *folder = f->options->folder;
     TESS_TRY(tess_os_join(f->header_path, sizeof(f->header_path), folder, TESS_RUN_HEADER));
     TESS_TRY(tess_os_join(f->log_path, sizeof(f->log_path), folder, "metrics.command.log"));
-    tess_os_remove(f->header_path);
     TESS_TRY(feed_lines_open(f->mem, folder, "metrics.jsonl", false, &f->metrics));
     TESS_TRY(feed_lines_open(f->mem, folder, "samples.jsonl", false, &f->samples));
     return feed_lines_open(f->mem, folder, "alerts.jsonl", true, &f->alerts);
+}
+
+void feed_begin(const char *folder)
+{
+    char path[4096];
+    if (tess_os_join(path, sizeof(path), folder, TESS_RUN_HEADER) == TESS_OK)
+        tess_os_remove(path);
+    tess_error_clear();
 }
 
 tess_status feed_open(const feed_options *options, feed **out)
@@ -348,9 +355,15 @@ static bool ends_before(feed *f, double until_s)
     return false;
 }
 
+double feed_wait(double wait_s, int code)
+{
+    static const double interrupted_s = 4; /* Slurm kills a job 30 s after it asks it to stop */
+    return code == TESS_EXIT_INTERRUPTED && wait_s > interrupted_s ? interrupted_s : wait_s;
+}
+
 void feed_finish(feed *f, int code)
 {
-    const double until_s = tess_os_now_s() + f->options->wait_s;
+    const double wait_s = feed_wait(f->options->wait_s, code), until_s = tess_os_now_s() + wait_s;
     feed_look(f);
     if (f->header == NULL || f->gave_up)
         return;
@@ -358,10 +371,11 @@ void feed_finish(feed *f, int code)
     feed_command_close(&f->command);
     if (f->command.pid == 0 || ends_before(f, until_s))
         return;
-    tess_report_line(f->options->reporter,
-                     "warning: metrics.command: '%s' did not finish in %g s (metrics.command_wait_s) and is killed; "
-                     "metrics.jsonl has all lines",
-                     f->options->command[0], f->options->wait_s);
+    tess_report_line(
+        f->options->reporter,
+        "warning: metrics.command: '%s' did not finish in %g s (%s) and is killed; metrics.jsonl has all lines",
+        f->options->command[0], wait_s,
+        wait_s < f->options->wait_s ? "the most for a run that is interrupted" : "metrics.command_wait_s");
     feed_command_kill(&f->command, SIGTERM);
     const double kill_at_s = tess_os_now_s() + kill_s;
     char how[FEED_WORDS + 128];

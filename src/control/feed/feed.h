@@ -18,8 +18,10 @@ typedef struct feed_options {
     const tess_reporter *reporter;
 } feed_options;
 
-/* Removes the header of an earlier run from the folder, so that the next header is that of this run. The options are
- * borrowed. */
+/* Removes the header of an earlier run from the folder, so that the next header is that of this run. Call it before
+ * ranks start. */
+void feed_begin(const char *folder);
+/* The options are borrowed. */
 tess_status feed_open(const feed_options *options, feed **out);
 void feed_close(feed **out);
 
@@ -28,8 +30,11 @@ void feed_close(feed **out);
 void feed_look(feed *f);
 /* Waits until the program takes more lines or prints, at most `seconds`. */
 void feed_pause(const feed *f, double seconds);
+/* Returns the seconds that a program has to finish when the run ends with `code`: wait_s, but only a few for a run that
+ * was asked to stop, because a scheduler kills the job soon after it asked. */
+double feed_wait(double wait_s, int code);
 /* Hands over all remaining lines and how the run has ended with `code`, and lets the program finish. It is killed
- * after wait_s. */
+ * after feed_wait. */
 void feed_finish(feed *f, int code);
 
 #endif

@@ -12,7 +12,7 @@
 #include "base/core/variables.h"
 #include "base/os/os.h"
 
-enum { NO_SUCH_PROGRAM = 127, LOWER = 10, MOST_LOGGED = 1 << 20 };
+enum { NO_SUCH_PROGRAM = 127, LOWER = 10, MOST_LOGGED = 1 << 20, MOST_READS = 32 };
 
 _Noreturn static void become(char *const *argv, int in, int out, const tess_os_variable *variables, int n)
 {
@@ -97,7 +97,8 @@ void feed_command_listen(feed_command *command)
 {
     char data[4096];
     ssize_t n;
-    while (command->out >= 0 && (n = read(command->out, data, sizeof(data))) >= 0) {
+    /* a program that never stops printing must not keep the caller here; the reads empty a full pipe of 64 KiB */
+    for (int i = 0; i < MOST_READS && command->out >= 0 && (n = read(command->out, data, sizeof(data))) >= 0; i++) {
         if (n == 0)
             tess_os_close(&command->out); /* else poll would not wait */
         remember(command, data, (size_t)n);

@@ -1,5 +1,6 @@
 #include "control/feed/run_feed.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,7 @@
 #include "control/supervise/exit.h"
 
 static const double look_s = 0.25;
-static const double end_s = 10; /* seconds to end in, in addition to metrics.command_wait_s */
+static const double end_s = 5; /* seconds to end in, in addition to those of the program: it is killed after 2 */
 
 tess_status tess_run_feed_check(const tess_config *config)
 {
@@ -59,11 +60,12 @@ void tess_run_feed_start(const tess_config *config, const tess_reporter *reporte
     const feed_options options = {config->job.dump_folder, argv, config->metrics.command_wait_s, reporter};
     tess_helper helper;
     void *shared = NULL;
-    *feed = (tess_run_feed){.patience_s = options.wait_s + end_s, .words = join(words)};
+    *feed = (tess_run_feed){.wait_s = options.wait_s, .words = join(words)};
     if (words->n == 0)
         return;
     for (int i = 0; i < words->n; i++)
         argv[i] = words->item[i];
+    feed_begin(config->job.dump_folder); /* here: ranks that start at once must not lose the header that they write */
     if (tess_os_share("the end of a job", sizeof(int), &shared) == TESS_OK) {
         feed->code = shared;
         *feed->code = TESS_EXIT_FAILED;
@@ -72,7 +74,9 @@ void tess_run_feed_start(const tess_config *config, const tess_reporter *reporte
             keep_feeding(&options, &helper, feed->code);
     }
     if (feed->pid <= 0)
-        tess_report_line(reporter, "warning: metrics.command: cannot start a process: it gets no lines");
+        tess_report_line(
+            reporter, "warning: metrics.command: no process can be started for it (%s): '%s' gets no lines of this run",
+            strerror(errno), words->item[0]);
     feed->pid = feed->pid > 0 ? feed->pid : 0;
     tess_error_clear();
 }
@@ -81,7 +85,7 @@ void tess_run_feed_stop(tess_run_feed *feed, int code)
 {
     if (feed->code != NULL)
         *feed->code = code;
-    tess_helpers_end(&feed->pid, 1, feed->patience_s);
+    tess_helpers_end(&feed->pid, 1, feed_wait(feed->wait_s, code) + end_s);
     if (feed->code != NULL)
         tess_os_unmap_shared(feed->code, sizeof(int));
     free(feed->words);

@@ -6,10 +6,10 @@
 #include "config/config.h"
 
 typedef struct tess_run_feed {
-    int pid;   /* 0: none */
-    int *code; /* memory shared with it: the exit code of the job */
-    double patience_s;
-    char *words; /* the command that it runs, joined */
+    int pid;       /* 0: none */
+    int *code;     /* memory shared with it: the exit code of the job */
+    double wait_s; /* metrics.command_wait_s */
+    char *words;   /* the command that it runs, joined */
 } tess_run_feed;
 
 /* TESS_E_NOT_FOUND: there is no such program; the message names the key. */

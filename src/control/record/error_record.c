@@ -26,6 +26,14 @@ void tess_error_record_begin(const char *folder)
         (void)rename(path, previous); /* there is mostly none */
 }
 
+void tess_error_record_begin_host(const char *folder)
+{
+    tess_environment e;
+    if (tess_environment_read(&e) != TESS_OK || e.local_rank <= 0)
+        tess_error_record_begin(folder);
+    tess_error_clear();
+}
+
 /* Whether the job refused its input before it did a step. */
 static bool is_refusal(const tess_error_file *record)
 {
@@ -52,7 +60,7 @@ static void add_program_message(const char *folder, tess_error_file *record)
 }
 
 /* Fills in what the process that writes the record knows. */
-static void complete(const char *folder, const char *output_folder, int attempt, tess_error_file *record)
+static void complete(const char *folder, const tess_output_plan *output, int attempt, tess_error_file *record)
 {
     const char *version;
     tess_version(&version);
@@ -61,11 +69,14 @@ static void complete(const char *folder, const char *output_folder, int attempt,
     snprintf(record->version, sizeof(record->version), "%s", version);
     snprintf(record->folder, sizeof(record->folder), "%s", folder != NULL ? folder : "");
     watchdog_read_command(record->command, sizeof(record->command));
-    if (output_folder == NULL || output_folder[0] == '\0' || record->rank < 0)
+    if (output == NULL || output->folder == NULL || output->folder[0] == '\0' || record->rank < 0)
         return;
-    rank_output_tail(output_folder, attempt, record->rank, record->output_file, sizeof(record->output_file),
+    if (output->is_default && tess_output_choose(output, record->rank, record->rank).kept == OUTPUT_NONE)
+        return; /* files of this rank are those of an earlier command */
+    rank_output_tail(output->folder, attempt, record->rank, record->output_file, sizeof(record->output_file),
                      record->output, sizeof(record->output));
-    add_program_message(output_folder, record);
+    if (!output->is_default)
+        add_program_message(output->folder, record);
 }
 
 /* Writes the file that torchrun reads for this process. */
@@ -98,7 +109,7 @@ static void end(const tess_launch_options *options, const tess_error_file *facts
     tess_error_file record = *facts;
     if (is_refusal(&record))
         return;
-    complete(options->record_folder, options->output != NULL ? options->output->folder : NULL, attempt, &record);
+    complete(options->record_folder, options->output, attempt, &record);
     write_record(options->record_folder, &record, &options->reporter, if_absent);
 }
 
@@ -124,10 +135,11 @@ void tess_error_record_end_warden(const tess_launch_options *options, const tess
 }
 
 void tess_error_record_plain(const tess_launch_options *options, int exit_code, bool asked, const char *report,
-                             bool if_absent)
+                             int64_t steps_done, bool if_absent)
 {
     tess_error_file record;
     launch_ending_record_plain(exit_code, asked, report, &record);
+    record.steps_done = steps_done;
     end(options, &record, options->n_before, if_absent);
 }
 

@@ -30,6 +30,7 @@ typedef struct supervision {
     bool changing;                /* the ranks were asked to leave after a step, for another configuration */
     bool resized;                 /* the number of ranks has changed since the job began */
     bool stepped;                 /* a life has done a step, so the checkpoints belong to this job */
+    int64_t steps_done;           /* newest step that an earlier life has done; -1: none is known */
     int n_lives;                  /* number of lives of the job so far */
     int n_omitted;                /* number of evaluations left out so far; the newest are in `omitted` */
     int64_t omitted[JOB_OMITTED]; /* steps whose evaluation ended ranks, and is left out now */
@@ -125,6 +126,7 @@ static void decide(void *self, const tess_failure *failure, tess_launch_decision
 {
     supervision *s = self;
     s->stepped = s->stepped || failure->steps_done > 0;
+    s->steps_done = failure->steps_done > s->steps_done ? failure->steps_done : s->steps_done;
     s->recover.ladder.may_offload = may_offload(s);
     take_limits(s->config, &s->recover.settings);
     tess_recover_decide(&s->recover, failure, tess_os_now_s(), &s->next);
@@ -211,6 +213,7 @@ static void begin(const tess_config *config, const tess_slots *slots, const tess
                                       .seed = tess_os_now_ns()};
     take_limits(config, &settings);
     s->config = config;
+    s->steps_done = -1;
     s->options = *options;
     s->reporter = options->reporter;
     if (tess_run_alerts_open(config, &s->alerts) != TESS_OK)
@@ -428,6 +431,16 @@ static void tell_of_places(const supervision *s)
                          min, slots->n_ranks);
 }
 
+/* Keeps the steps that were done. A life that ends before its first step has those of the lives before. */
+static void note_steps(supervision *s, tess_launch_result *result)
+{
+    if (!result->has_record)
+        return;
+    if (result->record.steps_done > s->steps_done)
+        s->steps_done = result->record.steps_done;
+    result->record.steps_done = s->steps_done;
+}
+
 /* Leaves a record of an end that is not a success. Over several hosts, a warden may have written a better one. */
 static void record_end(const supervision *s, tess_status status, const tess_launch_result *result)
 {
@@ -436,12 +449,15 @@ static void record_end(const supervision *s, tess_status status, const tess_laun
     if (well)
         tess_error_record_begin(s->options.record_folder);
     else if (status != TESS_OK)
-        tess_error_record_plain(&s->options, tess_exit_code(status), false, tess_error_message(), over_hosts);
+        tess_error_record_plain(&s->options, tess_exit_code(status), false, tess_error_message(), s->steps_done,
+                                over_hosts);
     else if (s->stopped)
         tess_error_record_plain(&s->options, TESS_EXIT_INTERRUPTED, true,
-                                "asked to stop before the job started again; what was saved stands", over_hosts);
+                                "asked to stop before the job started again; what was saved stands", s->steps_done,
+                                over_hosts);
     else if (!result->has_record)
-        tess_error_record_plain(&s->options, result->exit_code, result->asked_to_stop, result->report, over_hosts);
+        tess_error_record_plain(&s->options, result->exit_code, result->asked_to_stop, result->report, s->steps_done,
+                                over_hosts);
     else
         tess_error_record_end(&s->options, result, over_hosts);
 }
@@ -454,9 +470,11 @@ static int run(supervision *s, const tess_config *config, const tess_slots *slot
     begin(config, slots, options, s);
     tell_of_places(s);
     tess_stop_signals_hear();
-    do
+    do {
         status = run_life(s, command, &result);
-    while (status == TESS_OK ? starts_again(s, &result) : starts_without(s, &status));
+        if (status == TESS_OK)
+            note_steps(s, &result);
+    } while (status == TESS_OK ? starts_again(s, &result) : starts_without(s, &status));
     tess_run_memory_end(&s->memory, false, &s->reporter);
     /* Signals stay heard and have no effect: what follows is the end of the process. A closed terminal sends several
      * SIGHUP, and one of them would replace the exit code of the run. */

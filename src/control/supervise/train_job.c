@@ -275,15 +275,6 @@ static tess_status begin_copies(const tess_train_job *job, tess_config *config, 
     return TESS_OK;
 }
 
-/* The first process of each host moves the record of an earlier failure aside. */
-static void begin_records(const tess_config *config)
-{
-    tess_environment e;
-    if (tess_environment_read(&e) != TESS_OK || e.local_rank <= 0)
-        tess_error_record_begin(config->job.dump_folder);
-    tess_error_clear();
-}
-
 /* Runs the process that starts the ranks, or that becomes the only rank. */
 static int run_parent(const tess_train_job *job, tess_config *config, tess_config_text **text, bool kept,
                       tess_launch_options *options)
@@ -309,7 +300,7 @@ static int run_parent(const tess_train_job *job, tess_config *config, tess_confi
         status = tess_folder_lock_take(config, &options->reporter, &folder);
     const bool locked = status == TESS_OK;
     if (locked)
-        begin_records(config);
+        tess_error_record_begin_host(config->job.dump_folder);
     if (locked && folder.is_first)
         status = tess_run_feed_check(config);
     if (locked && folder.is_first && status == TESS_OK)

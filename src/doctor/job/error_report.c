@@ -67,6 +67,8 @@ static tess_status put_rank(const tess_error_file *r, tess_buffer *out)
     TESS_TRY(tess_buffer_printf(out, "  rank %d on host %s (pid %d): ", r->rank, host, r->pid));
     if (r->signal != 0)
         TESS_TRY(tess_buffer_printf(out, "signal %d", r->signal));
+    else if (r->exit_code == 0)
+        TESS_TRY(tess_buffer_printf(out, "did not end"));
     else
         TESS_TRY(tess_buffer_printf(out, "exit code %d", r->exit_code));
     if (phase[0] != '\0')

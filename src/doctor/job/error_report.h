@@ -5,8 +5,8 @@
 #include "base/text/text.h"
 #include "trace/error_file.h"
 
-/* Reads error.json in `folder`, or next to a folder "trace". *found: there is one. A file that cannot be read counts as
- * none, and `why` (256 bytes) says what is wrong with it; "": nothing. */
+/* Reads error.json in `folder`, or next to a folder "trace". *record NULL: there is none. A file that cannot be read
+ * counts as none, and `why` (256 bytes) says what is wrong with it; "": nothing. */
 tess_status tess_error_report_read(tess_mem *mem, const char *folder, tess_error_file **record, char why[256]);
 
 /* Appends the record. */

@@ -194,7 +194,8 @@ static bool continues(const log_lines *lines, const char *line, size_t n, size_t
                       size_t *skip, bool *space)
 {
     *skip = 0;
-    *space = lines->wrap.at_words && line[n - 1] != ' '; /* some programs leave the blank at the end of the line */
+    *space =
+        lines->wrap.at_words && n > 0 && line[n - 1] != ' '; /* some programs leave the blank at the end of the line */
     if (log_wrap_joins(lines->wrap, line + last, n - last, next, next_n))
         return true;
     *space = true;

@@ -99,12 +99,34 @@ static bool begins_with_host(const char *text, size_t size)
     return n > 0 && n < size && memcmp(text, who.host, n) == 0;
 }
 
-/* Whether the line ends before or within a time that belongs to its sentence: "CANCELLED AT", "since 2026-01". */
-static bool awaits_time(const char *line, size_t size)
+/* Whether the end of a line of n bytes and the begin of the next one are a date or a time together. */
+static bool is_torn_time(const char *end, size_t n, const char *next, size_t next_size)
 {
+    static const char *const forms[] = {"dddd-dd-dd", "dd:dd:dd"};
+    bool any = false;
+    for (int f = 0; f < 2; f++) {
+        size_t at = 0;
+        while (forms[f][at] != '\0' && at < n + next_size) {
+            const unsigned char c = (unsigned char)(at < n ? end[at] : next[at - n]);
+            if (forms[f][at] == 'd' ? !isdigit(c) : c != (unsigned char)forms[f][at])
+                break;
+            at++;
+        }
+        any |= forms[f][at] == '\0';
+    }
+    return any;
+}
+
+/* Whether the line ends before or within a time that belongs to its sentence, and that `next` ends: "CANCELLED AT",
+ * "since 2026-01". An address is no time: "connecting to 10.0.0.1:29500". */
+static bool awaits_time(const char *line, size_t size, const char *next, size_t next_size)
+{
+    const size_t whole = size;
     while (size > 1 && (isdigit((unsigned char)line[size - 1]) || strchr("-:.T", line[size - 1]) != NULL) &&
            (line[size - 1] != 'T' || isdigit((unsigned char)line[size - 2])))
         size--;
+    if (size < whole && !is_torn_time(line + size, whole - size, next, next_size))
+        return false;
     while (size > 0 && line[size - 1] == ' ')
         size--;
     return tess_text_has(line, size, TESS_WORD_ENDS,
@@ -119,7 +141,7 @@ static bool may_continue(const char *line, size_t size, const char *next, size_t
         next_size--;
     if (are_alike(line, size, next, next_size) || is_drawn(line, size) || is_drawn(next, next_size))
         return false;
-    if (awaits_time(line, size) && log_has_time(next, next_size < HEAD ? next_size : HEAD))
+    if (log_has_time(next, next_size < HEAD ? next_size : HEAD) && awaits_time(line, size, next, next_size))
         return true;
     return !begins(next, next_size) && !begins_with_host(next, next_size);
 }

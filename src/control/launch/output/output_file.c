@@ -10,6 +10,8 @@
 #include "base/os/os.h"
 
 static const double retry_after_s = 5;
+/* A line that separates the text of two processes. */
+static const char mark[] = "--- tessera: a new process of this rank ---\n";
 
 /* Writes the name of a rotated file; number 0 is the file itself. */
 static void name_of(const output_file *file, int number, char *path, size_t size)
@@ -35,10 +37,52 @@ static void rotate(output_file *file, int n_kept)
     file->size = 0;
 }
 
-/* Opens the file at its end. A program of an earlier command may have written to it: a line separates the two. */
+/* Returns the offset after the last mark in the n bytes of a text, or 0. */
+static size_t after_mark(const char *text, size_t n)
+{
+    const size_t size = sizeof(mark) - 1;
+    for (size_t at = n; at >= size; at--)
+        if (memcmp(text + at - size, mark, size) == 0)
+            return at;
+    return 0;
+}
+
+void output_file_separate(const char *path)
+{
+    char end[sizeof(mark) - 1];
+    struct stat state;
+    int fd = open(path, O_RDWR | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd >= 0 && fstat(fd, &state) == 0 && S_ISREG(state.st_mode) && state.st_size > 0) {
+        const size_t n = (size_t)state.st_size < sizeof(end) ? (size_t)state.st_size : sizeof(end);
+        const bool is_read = pread(fd, end, n, state.st_size - (off_t)n) == (ssize_t)n;
+        const bool is_marked = is_read && after_mark(end, n) > 0, is_cut = is_read && end[n - 1] != '\n';
+        if (!is_marked && (!is_cut || write(fd, "\n", 1) == 1) && write(fd, mark, sizeof(mark) - 1) < 0)
+            errno = 0; /* a full disk: the text is not separated */
+    }
+    tess_os_close(&fd);
+}
+
+size_t output_file_read_end(const char *path, char *text, size_t size, bool *is_cut)
+{
+    struct stat state;
+    size_t n = 0;
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    *is_cut = false;
+    if (fd >= 0 && fstat(fd, &state) == 0 && S_ISREG(state.st_mode)) {
+        *is_cut = state.st_size > (off_t)size;
+        ssize_t got = pread(fd, text, size, *is_cut ? state.st_size - (off_t)size : 0);
+        n = got > 0 ? (size_t)got : 0;
+    }
+    tess_os_close(&fd);
+    const size_t begin = after_mark(text, n);
+    memmove(text, text + begin, n - begin);
+    *is_cut &= begin == 0;
+    return n - begin;
+}
+
+/* Opens the file at its end. */
 static bool open_file(output_file *file)
 {
-    static const char again[] = "--- tessera: a new process of this rank ---\n";
     struct stat state;
     char folder[OUTPUT_PATH_BYTES];
     snprintf(folder, sizeof(folder), "%s", file->path);
@@ -61,8 +105,6 @@ static bool open_file(output_file *file)
         return false;
     }
     file->size = state.st_size;
-    if (file->size > 0 && write(file->fd, again, sizeof(again) - 1) == (ssize_t)sizeof(again) - 1)
-        file->size += (int64_t)sizeof(again) - 1;
     return true;
 }
 
@@ -72,10 +114,8 @@ static bool write_all(output_file *file, const char *bytes, size_t n)
         ssize_t done = write(file->fd, bytes, n);
         if (done < 0 && errno == EINTR)
             continue;
-        if (done <= 0) {
-            file->n_lost += (int64_t)n;
+        if (done <= 0)
             return false;
-        }
         file->size += done;
         bytes += done;
         n -= (size_t)done;
@@ -106,15 +146,11 @@ static size_t part_that_fits(const output_file *file, const char *bytes, size_t 
 
 bool output_file_write(output_file *file, const char *bytes, size_t n, int64_t max_bytes, int n_kept)
 {
-    if (file->path[0] == '\0' || (file->retry_s != 0 && tess_os_now_s() < file->retry_s)) {
-        file->n_lost += (int64_t)n;
+    if (file->path[0] == '\0' || (file->retry_s != 0 && tess_os_now_s() < file->retry_s))
         return true;
-    }
     while (n > 0) {
-        if (file->fd < 0 && !open_file(file)) {
-            file->n_lost += (int64_t)n;
+        if (file->fd < 0 && !open_file(file))
             return fail(file);
-        }
         size_t part = part_that_fits(file, bytes, n, max_bytes);
         if (part > 0 && !write_all(file, bytes, part))
             return fail(file);
@@ -123,10 +159,8 @@ bool output_file_write(output_file *file, const char *bytes, size_t n, int64_t m
         if (n > 0) {
             rotate(file, n_kept);
             /* a file that could not be renamed begins again, so that its size keeps its bound */
-            if (!open_file(file) || (file->size > 0 && ftruncate(file->fd, file->size = 0) != 0)) {
-                file->n_lost += (int64_t)n;
+            if (!open_file(file) || (file->size > 0 && ftruncate(file->fd, file->size = 0) != 0))
                 return fail(file);
-            }
         }
     }
     file->retry_s = 0;

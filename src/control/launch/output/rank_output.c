@@ -13,11 +13,14 @@
 #include "base/core/variables.h"
 #include "base/os/os.h"
 #include "control/launch/output/output_file.h"
+#include "control/launch/output/terminal_lines.h"
 #include "trace/error_file.h"
 
-enum { STREAMS = 2, READ_BYTES = 1 << 16, HOST_BYTES = 64 };
+/* HELD_BYTES: of a stream, while the number of its rank is not known */
+enum { STREAMS = 2, READ_BYTES = 1 << 16, HELD_BYTES = 1 << 16, HOST_BYTES = 64 };
 static const char *const stream_names[STREAMS] = {"stdout.log", "stderr.log"};
-/* Seconds that lines wait for the number of their rank in the job. */
+/* Seconds that lines wait for the number of their rank in the job. They are then shown with the number that the rank
+ * began with, and kept in memory: the folder of their files is another one if the number changes. */
 static const double name_patience_s = 1;
 /* Seconds that a child of a rank may keep a pipe open after all ranks have ended, and may go on writing. */
 static const double child_patience_s = 0.5, longest_rest_s = 10;
@@ -28,6 +31,8 @@ typedef struct output_stream {
     output_file file;
     size_t n;
     char line[OUTPUT_LINE_BYTES]; /* (n) begin of a line, after the prefix */
+    size_t n_held;
+    char *held; /* (n_held) bytes that no file has yet; NULL: the rank's number is fixed */
 } output_stream;
 
 typedef struct output_rank {
@@ -47,11 +52,12 @@ struct rank_output {
     bool runs;
     int wake[2]; /* pipe: gets a byte when the ranks have ended */
     double since_s;
-    bool told_of_disk, told_of_terminal[STREAMS];
-    bool no_terminal[STREAMS];
-    struct pollfd *fds; /* (STREAMS * n + 1); one block with `each` */
-    char *buffer;       /* (READ_BYTES) */
-    output_rank *each;  /* (n) */
+    bool told_of_disk;
+    terminal_lines *shown[STREAMS];
+    char whole[OUTPUT_PATH_BYTES]; /* absolute path of the plan's folder */
+    struct pollfd *fds;            /* (STREAMS * n + 1); one block with `each` */
+    char *buffer;                  /* (READ_BYTES) */
+    output_rank *each;             /* (n) */
 };
 
 tess_status rank_output_path(const char *folder, int attempt, int rank, const char *name, char *path, size_t size)
@@ -62,37 +68,15 @@ tess_status rank_output_path(const char *folder, int attempt, int rank, const ch
 }
 
 /* ---- The terminal ---- */
-static void show(rank_output *o, int stream, const char *text, size_t n)
-{
-    const int fd = stream + STDOUT_FILENO;
-    while (n > 0 && !o->no_terminal[stream]) {
-        ssize_t done = write(fd, text, n);
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done < 0 && errno == EAGAIN) {
-            poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, 100);
-            continue;
-        }
-        if (done < 0) {
-            o->no_terminal[stream] = true;
-            tess_report_line(&o->reporter, "nobody reads standard %s: the run goes on, and the ranks' lines are in %s",
-                             stream == 0 ? "output" : "error", o->plan.folder);
-            return;
-        }
-        text += done;
-        n -= (size_t)done;
-    }
-}
-
 /* Shows the line that has been collected, with a line end. */
-static void show_line(rank_output *o, const output_rank *rank, int number)
+static void show_line(rank_output *o, output_rank *rank, int number)
 {
-    output_stream *stream = &((output_rank *)rank)->streams[number];
+    output_stream *stream = &rank->streams[number];
     char text[OUTPUT_LINE_BYTES];
     int n = snprintf(text, sizeof(text), "%s", rank->prefix);
     memcpy(text + n, stream->line, stream->n);
     text[(size_t)n + stream->n] = '\n';
-    show(o, number, text, (size_t)n + stream->n + 1);
+    terminal_lines_put(o->shown[number], text, (size_t)n + stream->n + 1);
     stream->n = 0;
 }
 
@@ -101,6 +85,11 @@ static void take_text(rank_output *o, output_rank *rank, int number, const char 
     output_stream *stream = &rank->streams[number];
     const size_t most = OUTPUT_LINE_BYTES - sizeof(rank->prefix) - 1;
     while (n > 0) {
+        const bool ends = *text == '\n';
+        if (ends || stream->n == most) /* a line that fills the buffer waits: it may end here */
+            show_line(o, rank, number);
+        text += ends;
+        n -= ends;
         const char *end = memchr(text, '\n', n);
         size_t part = end != NULL ? (size_t)(end - text) : n;
         if (part > most - stream->n)
@@ -109,11 +98,6 @@ static void take_text(rank_output *o, output_rank *rank, int number, const char 
         stream->n += part;
         text += part;
         n -= part;
-        const bool ends = n > 0 && *text == '\n';
-        if (ends || stream->n == most)
-            show_line(o, rank, number);
-        text += ends;
-        n -= ends;
     }
 }
 
@@ -132,19 +116,50 @@ static void remove_old(const rank_output *o, const output_rank *rank)
     tess_os_remove_empty_dir(path);
 }
 
+static void set_prefix(output_rank *rank, const char *host)
+{
+    snprintf(rank->prefix, sizeof(rank->prefix), "[%s%srank%d]: ", host, host[0] != '\0' ? ":" : "", rank->rank);
+}
+
+/* Marks in the files of a rank where the text of this life begins. */
+static void separate_files(const rank_output *o, int rank)
+{
+    char path[OUTPUT_PATH_BYTES];
+    for (int s = 0; s < STREAMS; s++)
+        if (rank_output_path(o->plan.folder, o->ranks.attempt, rank, stream_names[s], path, sizeof(path)) == TESS_OK)
+            output_file_separate(path);
+    tess_error_clear();
+}
+
+static void store(rank_output *o, output_rank *rank, int number, const char *text, size_t n)
+{
+    output_file *file = &rank->streams[number].file;
+    if (output_file_write(file, text, n, o->plan.max_bytes, o->plan.n_kept) || o->told_of_disk)
+        return;
+    o->told_of_disk = true;
+    tess_report_line(&o->reporter,
+                     "warning: cannot write the output of rank %d to %s: %s: the run goes on, and the file lacks lines",
+                     rank->rank, file->path, strerror(errno));
+}
+
 static void name_rank(rank_output *o, output_rank *rank)
 {
     int wanted = atomic_load(&rank->wanted);
     if (wanted > 0)
         rank->rank = wanted - 1;
     rank->is_named = true;
-    snprintf(rank->prefix, sizeof(rank->prefix), "[%s%srank%d]: ", rank->host, rank->host[0] != '\0' ? ":" : "",
-             rank->rank);
+    set_prefix(rank, wanted > 0 ? rank->host : "");
+    if (!o->ranks.is_fixed)
+        separate_files(o, rank->rank);
     for (int s = 0; s < STREAMS; s++)
         if (rank_output_path(o->plan.folder, o->ranks.attempt, rank->rank, stream_names[s], rank->streams[s].file.path,
                              sizeof(rank->streams[s].file.path)) != TESS_OK)
             tess_error_clear();
     remove_old(o, rank);
+    for (int s = 0; s < STREAMS; s++) {
+        store(o, rank, s, rank->streams[s].held, rank->streams[s].n_held);
+        rank->streams[s].n_held = 0;
+    }
 }
 
 void rank_output_name(rank_output *o, int i, int rank, const char *host)
@@ -155,33 +170,35 @@ void rank_output_name(rank_output *o, int i, int rank, const char *host)
     atomic_store(&o->each[i].wanted, rank + 1);
 }
 
-/* Whether bytes of the rank may be read: the names of its files are known, or will not become known. */
+/* Whether there is no more room for bytes of a rank whose number is not known. */
+static bool is_full(const output_rank *rank)
+{
+    bool any = false;
+    for (int s = 0; s < STREAMS; s++)
+        any |= rank->streams[s].n_held == HELD_BYTES;
+    return any;
+}
+
+/* Whether bytes of the rank may be read. */
 static bool is_ready(rank_output *o, output_rank *rank, bool ending)
 {
-    if (!rank->is_named && (o->ranks.is_fixed || ending || atomic_load(&rank->wanted) > 0 ||
-                            tess_os_now_s() - o->since_s >= name_patience_s))
+    if (!rank->is_named && (o->ranks.is_fixed || ending || atomic_load(&rank->wanted) > 0 || is_full(rank)))
         name_rank(o, rank);
-    return rank->is_named;
+    if (rank->is_named)
+        return true;
+    set_prefix(rank, "");
+    return tess_os_now_s() - o->since_s >= name_patience_s;
 }
 
 /* ---- The thread ---- */
-static void store(rank_output *o, output_rank *rank, int number, const char *text, size_t n)
-{
-    output_file *file = &rank->streams[number].file;
-    if (output_file_write(file, text, n, o->plan.max_bytes, o->plan.n_kept) || o->told_of_disk)
-        return;
-    o->told_of_disk = true;
-    tess_report_line(&o->reporter, "the output of rank %d cannot be kept: %s: %s: the run goes on without it",
-                     rank->rank, file->path, strerror(errno));
-}
-
 /* Reads once. Returns false if there was nothing. Closes the pipe at its end. */
 static bool read_stream(rank_output *o, output_rank *rank, int number)
 {
     output_stream *stream = &rank->streams[number];
+    const size_t most = rank->is_named ? READ_BYTES : HELD_BYTES - stream->n_held;
     ssize_t got;
     do
-        got = read(stream->from, o->buffer, READ_BYTES);
+        got = read(stream->from, o->buffer, most);
     while (got < 0 && errno == EINTR);
     if (got < 0)
         return false;
@@ -189,7 +206,12 @@ static bool read_stream(rank_output *o, output_rank *rank, int number)
         tess_os_close(&stream->from);
         return false;
     }
-    store(o, rank, number, o->buffer, (size_t)got);
+    if (rank->is_named) {
+        store(o, rank, number, o->buffer, (size_t)got);
+    } else {
+        memcpy(stream->held + stream->n_held, o->buffer, (size_t)got);
+        stream->n_held += (size_t)got;
+    }
     if (stream->shown)
         take_text(o, rank, number, o->buffer, (size_t)got);
     return true;
@@ -215,16 +237,18 @@ static int read_all(rank_output *o, bool ending)
 static void wait_for_text(rank_output *o, int timeout_ms, bool *ended)
 {
     nfds_t n = 0;
-    bool is_waiting = false;
     for (int i = 0; i < o->ranks.n; i++)
-        for (int s = 0; s < STREAMS; s++)
-            if (o->each[i].streams[s].from >= 0 && is_ready(o, &o->each[i], *ended))
-                o->fds[n++] = (struct pollfd){.fd = o->each[i].streams[s].from, .events = POLLIN};
-            else
-                is_waiting |= o->each[i].streams[s].from >= 0;
+        for (int s = 0; s < STREAMS; s++) {
+            const int from = o->each[i].streams[s].from;
+            const bool is_read = from >= 0 && is_ready(o, &o->each[i], *ended);
+            if (is_read)
+                o->fds[n++] = (struct pollfd){.fd = from, .events = POLLIN};
+            if (from >= 0 && !o->each[i].is_named) /* looks for its number */
+                timeout_ms = is_read ? 200 : 20;
+        }
     if (!*ended)
         o->fds[n++] = (struct pollfd){.fd = o->wake[0], .events = POLLIN};
-    if (poll(o->fds, n, is_waiting ? 20 : timeout_ms) > 0 && !*ended)
+    if (poll(o->fds, n, timeout_ms) > 0 && !*ended)
         *ended = o->fds[n - 1].revents != 0;
 }
 
@@ -252,6 +276,9 @@ static void *run(void *self)
         for (int s = 0; s < STREAMS; s++)
             if (o->each[i].streams[s].n > 0)
                 show_line(o, &o->each[i], s);
+    for (int i = 0; i < o->ranks.n; i++)
+        if (!o->each[i].is_named && o->each[i].streams[0].n_held + o->each[i].streams[1].n_held > 0)
+            name_rank(o, &o->each[i]); /* it has closed its streams before */
     return NULL;
 }
 
@@ -264,7 +291,10 @@ static void free_all(tess_mem *mem, rank_output *o)
             tess_os_close(&stream->from);
             tess_os_close(&stream->to);
             output_file_close(&stream->file);
+            tess_mem_free(mem, stream->held);
         }
+    for (int s = 0; s < STREAMS; s++)
+        terminal_lines_close(&o->shown[s]);
     tess_os_close(&o->wake[0]);
     tess_os_close(&o->wake[1]);
     tess_mem_free(mem, o->each);
@@ -281,7 +311,7 @@ static tess_status make_pipe(int ends[2])
     return TESS_OK;
 }
 
-static tess_status make_pipes(rank_output *o)
+static tess_status make_pipes(tess_mem *mem, rank_output *o)
 {
     TESS_TRY(make_pipe(o->wake));
     for (int i = 0; i < o->ranks.n; i++) {
@@ -295,6 +325,10 @@ static tess_status make_pipes(rank_output *o)
             rank->streams[s].from = ends[0];
             rank->streams[s].to = ends[1];
             rank->streams[s].shown = (choice.shown >> s & 1) != 0;
+            if (rank->streams[s].shown && o->shown[s] == NULL)
+                TESS_TRY(terminal_lines_open(STDOUT_FILENO + s, o->plan.folder, &o->reporter, &o->shown[s]));
+            if (!o->ranks.is_fixed)
+                TESS_TRY(TESS_NEW(mem, HELD_BYTES, "the output of the ranks", &rank->streams[s].held));
         }
     }
     return TESS_OK;
@@ -334,7 +368,11 @@ static tess_status create(tess_mem *mem, const tess_output_plan *plan, const out
     TESS_TRY(TESS_NEW(mem, STREAMS * ranks->n + 1, "the output of the ranks", &o->fds));
     TESS_TRY(TESS_NEW(mem, READ_BYTES, "the output of the ranks", &o->buffer));
     TESS_TRY(make_folders(o));
-    TESS_TRY(make_pipes(o));
+    if (realpath(o->plan.folder, o->whole) == NULL) /* a default plan has no folder before the first byte */
+        snprintf(o->whole, sizeof(o->whole), "%s", o->plan.folder);
+    for (int i = 0; i < ranks->n && ranks->is_fixed; i++)
+        separate_files(o, ranks->first + i);
+    TESS_TRY(make_pipes(mem, o));
     o->since_s = tess_os_now_s();
     TESS_CHECK(pthread_create(&o->thread, NULL, run, o) == 0, TESS_E_NOMEM, "no thread for the output of the ranks");
     o->runs = true;
@@ -373,8 +411,8 @@ tess_status rank_output_open(tess_mem *mem, const tess_output_plan *plan, const 
 static void name_error_file(const rank_output *o, int i)
 {
     char path[OUTPUT_PATH_BYTES];
-    if (!o->plan.is_default && rank_output_path(o->plan.folder, o->ranks.attempt, o->each[i].rank, TESS_ERROR_FILE,
-                                                path, sizeof(path)) == TESS_OK)
+    if (!o->plan.is_default &&
+        rank_output_path(o->whole, o->ranks.attempt, o->each[i].rank, TESS_ERROR_FILE, path, sizeof(path)) == TESS_OK)
         setenv(tess_variable_name(TESS_VAR_TORCH_ERROR_FILE), path, 1);
 }
 

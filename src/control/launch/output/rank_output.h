@@ -38,6 +38,7 @@ void rank_output_close(tess_mem *mem, rank_output **out);
 /* Writes the path of a file: FOLDER/attempt_0/3/stderr.log. */
 tess_status rank_output_path(const char *folder, int attempt, int rank, const char *name, char *path, size_t size);
 /* Copies the last lines of standard error of a rank that has ended, or of its standard output if it wrote no error.
+ * Only what it wrote in this life counts: an earlier command's text may stand before it.
  * `path` receives the file's name; "": there is no file. Returns text. */
 const char *rank_output_tail(const char *folder, int attempt, int rank, char *path, size_t path_size, char *text,
                              size_t size);
