@@ -43,6 +43,17 @@ grep -q 'failed with exit code 139' failed/report.html && grep -q 'rank 1 was ki
 train 2 recovered recovery.enable=true fault.spec="rank=1 step=4 point=phase:forward kind=crash" || fail "a recovery: $(tail -n 3 recovered.out)"
 parts "a run that recovered has events" recovered/report.html events "${usual[@]}"
 
+# The process that writes the page stops, as it does when a file system is lost. Reading all these alerts takes a second.
+mkdir stuck && yes '{"event": "none", "text": "many"}' | head -n 1500000 >stuck/alerts.jsonl
+"$tessera" train run.yaml -n 2 job.dump_folder=stuck "${options[@]}" recovery.enable=false \
+    fault.spec="rank=1 step=4 point=phase:forward kind=crash" >stuck.out 2>&1 </dev/null &
+launcher=$!
+until helper=$(pgrep -P $launcher -x tessera-report); do kill -0 $launcher || break; done
+kill -STOP "$helper" || fail "no process writes the page: $(tail -n 3 stuck.out)"
+wait $launcher
+[ $? = 139 ] && grep -q 'report.html is not written: .* takes too long' stuck.out && pass "a folder that blocks does not keep a run from ending" ||
+    fail "a folder that blocks: $(tail -n 3 stuck.out)"
+
 : >full && mkdir nowhere && train 1 refused data.files=gone.txt && fail "a run without data succeeds"
 [ ! -e refused ] && pass "a run that is refused writes nothing" || fail "a refused run: $(ls refused)"
 rm one/report.html && mkdir one/report.html # it cannot be written
