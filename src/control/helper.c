@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/os/os.h"
+#include "job/find.h"
 
 enum { REQUEST = 5 }; /* the request is SIGRTMIN + 5 */
 
@@ -28,6 +29,7 @@ pid_t tess_helper_fork(const char *name, tess_helper *helper)
     signal(SIGCHLD, SIG_DFL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     prctl(PR_SET_NAME, name);
+    tess_live_let_go();
     if (getppid() != parent)
         _exit(0);
     return 0;

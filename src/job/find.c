@@ -258,6 +258,43 @@ tess_status tess_live_find(const char *what, tess_live_job *jobs, int max, int *
     return *n_jobs > 0 ? TESS_OK : not_found(&s, what);
 }
 
+void tess_live_find_each(const char *const *folders, int n, tess_live_job *jobs, bool *found)
+{
+    job_search s = {0};
+    memset(found, 0, (size_t)n * sizeof(*found));
+    if (tess_os_list("/proc", see_name, &s) != TESS_OK)
+        tess_error_clear();
+    for (int i = 0; i < s.n; i++) {
+        int f = 0;
+        while (f < n && (found[f] || !traces_to(&s.jobs[i], folders[f])))
+            f++;
+        if (f == n) {
+            tess_live_close(&s.jobs[i]);
+            continue;
+        }
+        jobs[f] = s.jobs[i];
+        found[f] = true;
+        describe_process(&jobs[f]);
+    }
+}
+
+static tess_status close_if_job(TESS_UNUSED void *self, const char *name)
+{
+    char link[64], target[64];
+    snprintf(link, sizeof(link), "/proc/self/fd/%.20s", name);
+    const ssize_t n = isdigit((unsigned char)name[0]) ? readlink(link, target, sizeof(target) - 1) : 0;
+    target[n > 0 ? n : 0] = '\0';
+    if (strcmp(target, "/memfd:tessera (deleted)") == 0)
+        close(atoi(name));
+    return TESS_OK;
+}
+
+void tess_live_let_go(void)
+{
+    if (tess_os_list("/proc/self/fd", close_if_job, NULL) != TESS_OK)
+        tess_error_clear();
+}
+
 void tess_live_close(tess_live_job *live)
 {
     tess_job_close(&live->job, false);

@@ -26,7 +26,15 @@ typedef struct tess_live_job {
  * TESS_E_NOT_FOUND: none (the message says why). Jobs whose memory has another version than this program's are skipped;
  * TESS_E_UNSUPPORTED: there is no other. */
 tess_status tess_live_find(const char *what, tess_live_job *jobs, int max, int *n_jobs);
+/* Looks through all processes once for the jobs of several folders, as tess_live_find does for one.
+ *   jobs   (n) job of each folder that has one, to be closed with tess_live_close
+ *   found  (n) whether the folder has one */
+void tess_live_find_each(const char *const *folders, int n, tess_live_job *jobs, bool *found);
 void tess_live_close(tess_live_job *live);
+
+/* Closes the descriptors of jobs' memory that this process has inherited: it must not keep the memory of a job that has
+ * ended. */
+void tess_live_let_go(void);
 
 /* False once `pid` has ended: the board then stays as the job left it. */
 bool tess_live_running(const tess_live_job *live);

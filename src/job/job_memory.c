@@ -126,6 +126,11 @@ tess_status tess_job_open(int fd, int world, tess_job *job)
     return status;
 }
 
+void tess_job_keep_from_forks(const tess_job *job)
+{
+    tess_os_keep_from_forks(job->base, job->bytes);
+}
+
 void tess_job_close(tess_job *job, bool close_fd)
 {
     if (job->base != NULL)

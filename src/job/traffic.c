@@ -27,10 +27,11 @@ int tess_traffic_row_of(tess_traffic_row rows[JOB_TRAFFIC], const char *name)
 {
     enum { LAST = JOB_TRAFFIC - 1 };
     char known[JOB_TRAFFIC_NAME];
+    name = name[0] != '\0' ? name : "team";
     for (int i = 0; i < LAST; i++) {
         load_name(&rows[i], known);
         if (known[0] == '\0')
-            store_name(&rows[i], name[0] != '\0' ? name : "team");
+            store_name(&rows[i], name);
         if (known[0] == '\0' || strncmp(known, name, sizeof(known) - 1) == 0)
             return i;
     }

@@ -18,21 +18,22 @@ typedef struct page_run {
     page_curves curves; /* numbers of metrics.jsonl by key; of memory.jsonl, by "memory.POOL" */
     json_t *pools;      /* newest peaks of memory.jsonl by pool: peak, predicted, farthest, by_rank */
     json_t *alert_list; /* (PAGE_ALERTS) newest lines of alerts.jsonl, oldest first */
-    json_t *facts;      /* run.json: command, version, machine, configuration */
+    json_t *facts;      /* run.json: version, machine, configuration */
     json_t *failure;    /* error.json */
     json_t *job;        /* trace/job.json */
     json_t *pipeline;   /* newest file of pipeline/ */
     char pipeline_name[64];
     json_t *samples;
-    double sampled_s; /* time of the last listing of samples, which may take long */
     page_rings rings;
+    bool is_behind;   /* the run has written more since rings and samples were read */
+    double looked_s;  /* when rings and samples were read, which may take long; 0: never */
     double read_s[4]; /* times of change of the files that are read whole, when they were read */
 } page_run;
 
 struct tess_run_page {
     tess_mem *mem;
     tess_page_options options;
-    int n;
+    int n, first;   /* the next refresh begins with run `first` */
     page_run *runs; /* (n) */
 };
 

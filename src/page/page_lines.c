@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/core/rng.h"
 #include "base/os/os.h"
 #include "base/text/json.h"
 
@@ -67,8 +68,6 @@ static void make_room(page_lines *lines, window *w)
 static tess_status read_on(page_lines *lines, int fd, const char *path, const page_lines_reader *reader, window *w)
 {
     for (;;) {
-        TESS_CHECK(reader->deadline_s == 0 || tess_os_now_s() < reader->deadline_s, TESS_E_TIMEOUT,
-                   "%s is too long to be read in the given time", path);
         const ssize_t n = pread(fd, w->text + w->end, PAGE_LINE - w->end, (off_t)(lines->offset + w->end - w->begin));
         if (n < 0 && errno == EINTR)
             continue;
@@ -79,7 +78,26 @@ static tess_status read_on(page_lines *lines, int fd, const char *path, const pa
         w->end += (size_t)n;
         TESS_TRY(take_lines(lines, reader, w));
         make_room(lines, w);
+        TESS_CHECK(reader->deadline_s == 0 || tess_os_now_s() < reader->deadline_s, TESS_E_TIMEOUT,
+                   "%s is too long to be read in the given time", path);
     }
+}
+
+/* Returns a hash of the first and of the last bytes of the part of the file that has been read. */
+static uint64_t hash_read(int fd, uint64_t offset)
+{
+    enum { BYTES = 256 };
+    char bytes[2 * BYTES] = {0};
+    const size_t n = offset < BYTES ? (size_t)offset : BYTES;
+    const ssize_t first = pread(fd, bytes, n, 0), last = pread(fd, bytes + BYTES, n, (off_t)(offset - n));
+    return first == (ssize_t)n && last == (ssize_t)n ? tess_hash_bytes(bytes, sizeof(bytes), 0) : 0;
+}
+
+static bool is_same(const page_lines *lines, int fd, const struct stat *facts)
+{
+    return lines->device == facts->st_dev && lines->inode == facts->st_ino &&
+           lines->offset <= (uint64_t)facts->st_size &&
+           (lines->offset == 0 || lines->seen == hash_read(fd, lines->offset));
 }
 
 tess_status page_lines_read(page_lines *lines, const char *path, const page_lines_reader *reader)
@@ -90,9 +108,7 @@ tess_status page_lines_read(page_lines *lines, const char *path, const page_line
     TESS_AUTO(tess_os_close) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0 || fstat(fd, &facts) != 0 || !S_ISREG(facts.st_mode))
         return TESS_OK;
-    const bool is_same =
-        lines->device == facts.st_dev && lines->inode == facts.st_ino && lines->offset <= (uint64_t)facts.st_size;
-    if (!is_same) {
+    if (!is_same(lines, fd, &facts)) {
         if (reader->restart != NULL)
             reader->restart(reader->self);
         *lines = (page_lines){.device = facts.st_dev, .inode = facts.st_ino};
@@ -101,5 +117,7 @@ tess_status page_lines_read(page_lines *lines, const char *path, const page_line
         return TESS_OK;
     TESS_TRY(TESS_NEW(reader->mem, PAGE_LINE, "lines of a file", &text));
     w.text = text;
-    return read_on(lines, fd, path, reader, &w);
+    tess_status status = read_on(lines, fd, path, reader, &w);
+    lines->seen = hash_read(fd, lines->offset);
+    return status;
 }

@@ -8,6 +8,12 @@
 
 enum { PAGE_LINES = 24, PAGE_PARTS = 16, PAGE_COLUMNS = 64, PAGE_COLOURS = 8 };
 
+/* The dash of curve `at` of a page, next to colour `at`: curves with the same colour differ in it. */
+static inline int page_dash(int at)
+{
+    return (at + at / PAGE_COLOURS) % 4;
+}
+
 typedef struct page_line {
     const page_series *series;
     const char *label;

@@ -3,13 +3,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/os/machine.h"
 #include "base/os/os.h"
 #include "base/text/json.h"
 #include "page/page_impl.h"
 
 enum { MOST_FACTS = 4 << 20, MOST_JOB = 64 << 20, MOST_PIPELINE = 16 << 20 };
 
-static const double samples_every_s = 20;
+static const double torn_s = 10;       /* a file may be half written for this long */
+static const double look_every_s = 20; /* pause between two readings of rings and samples */
 
 /* A run and where its lines go, while a file is read. */
 typedef struct run_reading {
@@ -122,7 +124,8 @@ static tess_status read_lines(run_reading *r, const char *name, page_lines *line
 }
 
 /* ---- Files that are read whole ---- */
-/* Reads a JSON file if it has changed. What cannot be read is left out, but for want of memory. */
+/* Reads a JSON file if it has changed. A file that cannot be read changes nothing. If it was just written, it is read
+ * again by the next call: what was read may be half of it. Fails only for want of memory. */
 static tess_status read_whole(run_reading *r, const char *name, size_t most, double *read_s, json_t **value)
 {
     char path[PAGE_PATH + 128];
@@ -130,14 +133,18 @@ static tess_status read_whole(run_reading *r, const char *name, size_t most, dou
     const double changed_s = tess_os_changed_s(path);
     if (changed_s == *read_s)
         return TESS_OK;
-    *read_s = changed_s;
-    r->changed = true;
-    json_decref(*value);
-    *value = NULL;
-    tess_status status = changed_s > 0 ? tess_json_load(path, most, value) : TESS_OK;
+    json_t *next = NULL;
+    tess_status status = changed_s > 0 ? tess_json_load(path, most, &next) : TESS_OK;
     if (status == TESS_E_NOMEM)
         return status;
     tess_error_clear();
+    const bool is_torn = status != TESS_OK && (double)tess_os_wall_ns() * 1e-9 - changed_s < torn_s;
+    *read_s = is_torn ? -1 : changed_s;
+    if (status != TESS_OK)
+        return TESS_OK;
+    json_decref(*value);
+    *value = next;
+    r->changed = true;
     return TESS_OK;
 }
 
@@ -177,15 +184,35 @@ static tess_status read_rings(run_reading *r)
     return page_rings_read(r->mem, folder, &r->run->rings);
 }
 
-static void list_samples(run_reading *r, const tess_page_options *options)
+/* Reads what takes long, at its own pace, if the run has written anything since. */
+static tess_status look(run_reading *r, const tess_page_options *options)
 {
     page_run *run = r->run;
-    const double now_s = tess_os_now_s();
-    if (options->samples == NULL || (run->samples != NULL && now_s - run->sampled_s < samples_every_s))
-        return;
-    json_decref(run->samples);
-    run->samples = options->samples(options->self, r->mem, run->folder);
-    run->sampled_s = now_s;
+    run->is_behind = run->is_behind || r->changed;
+    if (!run->is_behind || (run->looked_s > 0 && tess_os_now_s() - run->looked_s < look_every_s))
+        return TESS_OK;
+    TESS_TRY(read_rings(r));
+    if (options->samples != NULL) {
+        json_decref(run->samples);
+        run->samples = options->samples(options->self, r->mem, run->folder);
+    }
+    run->looked_s = tess_os_now_s();
+    run->is_behind = false;
+    r->changed = true;
+    return TESS_OK;
+}
+
+static tess_status read_files(run_reading *r, const tess_page_options *options)
+{
+    page_run *run = r->run;
+    TESS_TRY(read_lines(r, "metrics.jsonl", &run->metrics, add_metrics, restart_curves));
+    TESS_TRY(read_lines(r, "memory.jsonl", &run->memory, add_memory, NULL));
+    TESS_TRY(read_lines(r, "alerts.jsonl", &run->alerts, add_alert, restart_alerts));
+    TESS_TRY(read_whole(r, "run.json", MOST_FACTS, &run->read_s[0], &run->facts));
+    TESS_TRY(read_whole(r, "trace/job.json", MOST_JOB, &run->read_s[1], &run->job));
+    TESS_TRY(read_whole(r, "error.json", MOST_FACTS, &run->read_s[2], &run->failure));
+    TESS_TRY(read_pipeline(r));
+    return look(r, options);
 }
 
 tess_status page_run_read(tess_mem *mem, const tess_page_options *options, double deadline_s, page_run *run,
@@ -193,19 +220,10 @@ tess_status page_run_read(tess_mem *mem, const tess_page_options *options, doubl
 {
     run_reading r = {mem, run, deadline_s, false};
     run->curves.mem = mem;
-    TESS_TRY(read_lines(&r, "metrics.jsonl", &run->metrics, add_metrics, restart_curves));
-    TESS_TRY(read_lines(&r, "memory.jsonl", &run->memory, add_memory, NULL));
-    TESS_TRY(read_lines(&r, "alerts.jsonl", &run->alerts, add_alert, restart_alerts));
-    TESS_TRY(read_whole(&r, "run.json", MOST_FACTS, &run->read_s[0], &run->facts));
-    TESS_TRY(read_whole(&r, "trace/job.json", MOST_JOB, &run->read_s[1], &run->job));
-    TESS_TRY(read_whole(&r, "error.json", MOST_FACTS, &run->read_s[2], &run->failure));
-    TESS_TRY(read_pipeline(&r));
-    if (r.changed) {
-        TESS_TRY(read_rings(&r));
-        list_samples(&r, options);
-    }
+    tess_status status = read_files(&r, options);
+    run->is_behind = run->is_behind || (status != TESS_OK && r.changed);
     *changed |= r.changed;
-    return TESS_OK;
+    return status;
 }
 
 void page_run_free(page_run *run)

@@ -108,6 +108,25 @@ function tesseraPlot(svg) {
   scale.textContent = home.log ? "linear" : "log";
   scale.hidden = !all.some(p => p[1] > 0);
 
+  // What a live page keeps of this plot when it puts a newer one in its place: a range of steps (null: all), and the scale.
+  svg.tesseraView = {
+    get: () => ({ x: view.x[0] === home.x[0] && view.x[1] === home.x[1] ? null : view.x, log: view.log }),
+    set: kept => { if (kept.x !== null || kept.log !== home.log) show(...(kept.x || home.x), kept.log); }
+  };
+
+  // Points are read from the picture, whose places have two decimals: no more digits are shown than they have.
+  const errorOf = value => 0.005 / (bottom - top) * (home.log ? Math.abs(value) * Math.log(home.y[1] / home.y[0]) : home.y[1] - home.y[0]);
+  const valueText = value => {
+    const error = errorOf(value), unit = 10 ** Math.ceil(Math.log10(2 * error));
+    const known = error > 0 ? Math.round(value / unit) * unit : value;
+    const digits = error > 0 && known !== 0 ? Math.floor(Math.log10(Math.abs(known)) + 1e-9) + 1 - Math.ceil(Math.log10(2 * error)) : 5;
+    return tesseraNumber(known, Math.max(1, Math.min(5, digits)));
+  };
+  const stepText = step => {
+    const error = 0.005 / (right - left) * (home.x[1] - home.x[0]), unit = error < 0.5 ? 1 : 10 ** Math.ceil(Math.log10(2 * error));
+    return (unit > 1 ? "about " : "") + Math.round(step / unit) * unit;
+  };
+
   const at = event => {
     const box = svg.getBoundingClientRect();
     return Math.min(right, Math.max(left, (event.clientX - box.left) * svg.viewBox.baseVal.width / box.width));
@@ -121,11 +140,11 @@ function tesseraPlot(svg) {
         if (part.node.tagName !== "path")
           for (const p of part.points) if (best === null || Math.abs(p[0] - step) < Math.abs(best[0] - step)) best = p;
       if (best !== null && (near === null || Math.abs(best[0] - step) < Math.abs(near - step))) near = best[0];
-      return best === null ? null : line.label + ": " + tesseraNumber(best[1], 5);
+      return best === null ? null : line.label + ": " + valueText(best[1]);
     }).filter(text => text !== null);
     if (near === null) return;
     cross.setAttribute("d", `M${x(near)} ${top}V${bottom}`);
-    tip.textContent = "step " + Math.round(near) + "\n" + texts.slice(0, 16).join("\n");
+    tip.textContent = "step " + stepText(near) + "\n" + texts.slice(0, 16).join("\n");
     tip.hidden = false;
     const box = svg.getBoundingClientRect(), outer = figure.getBoundingClientRect();
     const px0 = x(near) * box.width / svg.viewBox.baseVal.width + box.left - outer.left;

@@ -162,7 +162,7 @@ void page_put_stack(page_out *out, const page_stack *s)
 }
 
 /* ---- Time lines ---- */
-enum { T_WIDTH = 960, T_LEFT = 84, T_RIGHT = 944, T_TOP = 6, T_ROW = 24, T_BAR = 20, T_TICKS = 10 };
+enum { T_WIDTH = 960, T_LEFT = 84, T_RIGHT = 924, T_TOP = 6, T_ROW = 24, T_BAR = 20, T_TICKS = 10 };
 
 static void put_time_axis(page_out *out, const page_axis *axis, int bottom)
 {

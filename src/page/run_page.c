@@ -43,8 +43,7 @@ const char *tess_page_section_id(int section)
 }
 
 /* ---- Reading ---- */
-/* Whether a folder has a file that runs write. */
-static bool is_run(const char *folder)
+bool tess_run_page_is_run(const char *folder)
 {
     static const char *const names[] = {"metrics.jsonl", "run.json", "error.json", "trace/job.json", "memory.jsonl"};
     char path[PAGE_PATH + 32];
@@ -64,7 +63,7 @@ static tess_status begin_run(const char *folder, page_run *run)
         n--;
     memcpy(run->folder, folder, n);
     TESS_CHECK(tess_os_is_dir(run->folder), TESS_E_NOT_FOUND, "%s is no folder", run->folder);
-    TESS_CHECK(is_run(run->folder), TESS_E_NOT_FOUND,
+    TESS_CHECK(tess_run_page_is_run(run->folder), TESS_E_NOT_FOUND,
                "%s holds no run: neither metrics.jsonl nor run.json is there; give the job.dump_folder of a run",
                run->folder);
     return TESS_OK;
@@ -97,8 +96,19 @@ tess_status tess_run_page_refresh(tess_run_page *page, bool *changed)
 {
     const double deadline_s = page->options.patience_s > 0 ? tess_os_now_s() + page->options.patience_s : 0;
     *changed = false;
-    for (int r = 0; r < page->n; r++)
-        TESS_TRY(page_run_read(page->mem, &page->options, deadline_s, &page->runs[r], changed));
+    for (int i = 0; i < page->n; i++) {
+        const int r = (page->first + i) % page->n;
+        tess_status status = page_run_read(page->mem, &page->options, deadline_s, &page->runs[r], changed);
+        if (status == TESS_OK)
+            continue;
+        page->first =
+            (r + 1) % page->n; /* the next refresh begins with the others: a long run must not keep them out */
+        if (status == TESS_E_NOMEM || !page->options.reads_on)
+            return status;
+        tess_error_clear();
+        if (status == TESS_E_TIMEOUT)
+            return TESS_OK;
+    }
     return TESS_OK;
 }
 

@@ -21,17 +21,26 @@ typedef struct tess_page_options {
     json_t *(*samples)(void *self, tess_mem *mem, const char *folder);
     void *self;
     double patience_s; /* seconds that reading may take; 0: no limit */
+    /* Reading that takes longer than patience_s or that fails is no failure: the page has what was read, and the next
+     * refresh reads on from there. */
+    bool reads_on;
 } tess_page_options;
 
+/* Whether a folder has a file that runs write. Reads none of them. */
+bool tess_run_page_is_run(const char *folder);
+
 /* Reads the runs in `folders` (n of 1 .. TESS_PAGE_RUNS). The options are copied. A file that is missing, cut or
- * damaged leaves out what it would show. Memory does not depend on the size of the files.
+ * damaged leaves out what it would show. Memory is bounded, whatever
+ * the size of the files.
  *   TESS_E_NOT_FOUND  a folder does not exist or holds no run; the message names it
- *   TESS_E_TIMEOUT    reading took longer than options->patience_s */
+ *   TESS_E_TIMEOUT    reading took longer than options->patience_s, which does not stop the reading of one block or of
+ *                     files that are read whole, such as trace/job.json */
 tess_status tess_run_page_open(tess_mem *mem, const char *const *folders, int n, const tess_page_options *options,
                                tess_run_page **page);
 void tess_run_page_close(tess_run_page **page);
 
-/* Reads what the runs have written since the last call. *changed: there is something new. Errors as _open. */
+/* Reads what the runs have written since the last call. *changed: there is something new, also after a failure.
+ * Errors as _open; the page stays valid, and the next call reads on. */
 tess_status tess_run_page_refresh(tess_run_page *page, bool *changed);
 
 /* The sections, in the order of the page. The id is a valid HTML id, such as "curves". */

@@ -83,15 +83,6 @@ void page_put_config(const tess_run_page *page, page_out *out)
 }
 
 /* ---- Differences ---- */
-/* Finds the first run with a configuration. */
-static const page_run *first_with_config(const tess_run_page *page)
-{
-    for (int r = 0; r < page->n; r++)
-        if (config_of(&page->runs[r]) != NULL)
-            return &page->runs[r];
-    return NULL;
-}
-
 static const json_t *setting_of(const page_run *run, const char *section, const char *key)
 {
     return json_object_get(json_object_get(config_of(run), section), key);
@@ -132,6 +123,15 @@ static void put_difference(const tess_run_page *page, const char *section, const
     page_put(out, "</tr>\n");
 }
 
+/* Whether a run before run r has the setting. */
+static bool has_before(const tess_run_page *page, int r, const char *section, const char *key)
+{
+    while (r-- > 0)
+        if (setting_of(&page->runs[r], section, key) != NULL)
+            return true;
+    return false;
+}
+
 bool page_has_differences(const tess_run_page *page)
 {
     int n = 0;
@@ -152,12 +152,13 @@ void page_put_differences(const tess_run_page *page, page_out *out)
         page_put(out, "</th>");
     }
     page_put(out, "</tr></thead><tbody>\n");
-    json_object_foreach (config_of(first_with_config(page)), section, settings)
-        json_object_foreach (settings, key, value)
-            if (differs(page, section, key)) {
-                put_difference(page, section, key, out);
-                n++;
-            }
+    for (int r = 0; r < page->n; r++)
+        json_object_foreach (config_of(&page->runs[r]), section, settings)
+            json_object_foreach (settings, key, value)
+                if (!has_before(page, r, section, key) && differs(page, section, key)) {
+                    put_difference(page, section, key, out);
+                    n++;
+                }
     page_put(out, "</tbody></table></div>\n%s", n == 0 ? "<p class=\"note\">no setting differs</p>\n" : "");
 }
 
@@ -177,16 +178,16 @@ bool page_has_machine(const tess_run_page *page)
 
 static void put_machine(const page_run *run, page_out *out)
 {
-    static const char *const names[] = {"folder", "command", "tessera", "hosts", "ranks"};
+    static const char *const names[] = {"tessera", "hosts", "ranks"};
     size_t i;
     char text[VALUE];
     json_t *fact;
     page_put(out, "<div class=\"scroll\" tabindex=\"0\"><table><tbody>\n");
     page_put_row(out, "folder", run->folder);
-    for (size_t k = 1; k < sizeof(names) / sizeof(names[0]); k++) {
+    if (page_string(run->job, "command")[0] != '\0')
+        page_put_row(out, "command", page_string(run->job, "command"));
+    for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++) {
         const json_t *value = json_object_get(run->facts, names[k]);
-        if (value == NULL && k == 1)
-            value = json_object_get(run->job, names[k]);
         if (value != NULL)
             page_put_row(out, names[k], page_value_text(value, text, sizeof(text)));
     }

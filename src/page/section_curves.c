@@ -91,7 +91,7 @@ static void add_lines(const tess_run_page *page, const char *key, int number, pa
         plot->lines[plot->n++] = (page_line){.series = s,
                                              .label = page->n > 1 ? page->runs[r].name : key,
                                              .colour = at,
-                                             .dash = at + at / PAGE_COLOURS,
+                                             .dash = page_dash(at),
                                              .marks = has_marks(key)};
     }
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "page/page_impl.h"
+#include "page/page_plot.h"
 
 /* How a run stands, from the record of its launcher. */
 static const char *state_of(const page_run *run, char *text, size_t size)
@@ -198,7 +199,7 @@ static void put_head(const tess_run_page *page, page_out *out)
         page_put(out,
                  "<th scope=\"col\"><svg class=\"key c%d d%d\" viewBox=\"0 0 26 10\" aria-hidden=\"true\"><path "
                  "d=\"M1 5H25\"/></svg> ",
-                 r % 8, r / 8 % 4);
+                 r % PAGE_COLOURS, page_dash(r));
         page_put_some(out, page->runs[r].name, 120);
         page_put(out, "</th>");
     }

@@ -13,7 +13,13 @@
 #include "tessera/comm.h"
 
 /* ---- The configuration ---- */
-/* Hides secrets of URLs in the items of lists. Single texts are formatted without them. */
+static bool is_command(const char *key)
+{
+    return tess_text_ends_with(key, "command");
+}
+
+/* Hides secrets in the items of lists. Arguments of the user's programs may be passwords or tokens of any form, so only
+ * the name of the program stays. Of other items, URLs are shown without their secrets, as in single texts. */
 static void hide_secrets(json_t *sections)
 {
     const char *section, *key;
@@ -23,6 +29,10 @@ static void hide_secrets(json_t *sections)
         json_object_foreach (settings, key, value)
             json_array_foreach (value, i, item) {
                 char text[TESS_TEXT_SIZE];
+                if (i > 0 && is_command(key)) {
+                    json_string_set(item, "***");
+                    continue;
+                }
                 snprintf(text, sizeof(text), "%s", json_string_value(item) != NULL ? json_string_value(item) : "");
                 json_string_set(item, tess_redact_urls(text));
             }

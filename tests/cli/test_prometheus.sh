@@ -100,6 +100,15 @@ kill -KILL "$helper"
 await $launcher has_text log "another one takes its place" && pass "its end is told" || fail "its end: $(tail -n 3 log)"
 is_replaced() { pgrep -P $launcher -x tessera-metrics >/dev/null; }
 await $launcher is_replaced && pass "another one takes its place" || fail "no other one"
+addresses() { sed -n 's/.*127.0.0.1:\([0-9]*\)\/metrics.*/\1/p' log; }
+has_two() { [ "$(addresses | wc -l)" -ge 2 ]; }
+await $launcher has_two || fail "it listens nowhere: $(tail -n 3 log)"
+url=http://127.0.0.1:$(addresses | tail -n 1)
+await $launcher has_sample '^tessera_tokens_total' && pass "at an address that the log names" || fail "its address: $(tail -n 3 log)"
+helper=$(pgrep -P $launcher -x tessera-metrics)
+ls -l /proc/$helper/fd | grep -q 'memfd:tessera (' && fail "it holds the job's memory" || pass "it does not hold the job's memory"
+grep -q 'rw-s.*memfd:tessera (' /proc/$helper/maps && fail "it maps the job's memory as the launcher does" ||
+    pass "and maps it for reading only"
 
 kill -INT $launcher
 wait $launcher

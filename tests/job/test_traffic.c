@@ -50,6 +50,7 @@ static void long_and_empty_names_are_names(void)
     EXPECT_INT(tess_traffic_row_of(rows, name), 0);
     EXPECT_INT(tess_traffic_row_of(rows, name), 0);
     EXPECT_INT(tess_traffic_row_of(rows, ""), 1);
+    EXPECT_INT(tess_traffic_row_of(rows, ""), 1);
     tess_traffic_copy(&rows[0], &copy);
     EXPECT_INT(strlen(copy.name), JOB_TRAFFIC_NAME - 1);
     tess_traffic_copy(&rows[1], &copy);

@@ -2,9 +2,12 @@
 #include "support/markup.h"
 #include "support/test.h"
 
+#include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/os/os.h"
 #include "base/text/json.h"
@@ -222,6 +225,56 @@ static void a_file_that_begins_again_is_read_again(void)
     tess_buffer_free(&text);
 }
 
+/* The file has the same inode, and is longer than what was read of it before. */
+static void a_file_that_was_cut_and_has_grown_is_read_again(void)
+{
+    static const char *const files[][2] = {
+        {"{\"step\": 9, \"loss\": 5}\n", "{\"step\": 1, \"loss\": 6}\n{\"step\": 2, \"loss\": 7}\n"},
+        {"{\"step\": 1, \"loss\": 5}\n{\"step\": 9, \"loss\": 5}\n",
+         "{\"step\": 1, \"loss\": 5}\n{\"step\": 2, \"loss\": 7}\n{\"step\": 2, \"loss\": 7}\n"}};
+    bool changed;
+    const char *folder = test_folder();
+    for (int i = 0; i < 2; i++) {
+        tess_run_page *page;
+        tess_buffer text = {.mem = test_mem()};
+        write_file(folder, "metrics.jsonl", files[i][0]);
+        EXPECT_OK(tess_run_page_open(test_mem(), &folder, 1, NULL, &page));
+        EXPECT(truncate(in_folder("metrics.jsonl"), 0) == 0);
+        append_file(folder, "metrics.jsonl", files[i][1]);
+        EXPECT_OK(tess_run_page_refresh(page, &changed));
+        EXPECT(changed);
+        EXPECT_OK(tess_run_page_put(page, &text));
+        EXPECT(strstr(text.data, "1 to 2") != NULL);
+        tess_run_page_close(&page);
+        tess_buffer_free(&text);
+    }
+}
+
+/* A whole file that is half written is read again, although its time has not changed. Until then its last whole state
+ * is shown. */
+static void a_torn_file_is_read_again(void)
+{
+    bool changed;
+    struct stat facts;
+    const char *folder = test_folder();
+    tess_run_page *page;
+    tess_buffer text = {.mem = test_mem()};
+    write_file(folder, "metrics.jsonl", "{\"step\": 1, \"loss\": 5}\n");
+    write_file(folder, "run.json", "{\"tessera\": \"9.9");
+    EXPECT(stat(in_folder("run.json"), &facts) == 0);
+    EXPECT_OK(tess_run_page_open(test_mem(), &folder, 1, NULL, &page));
+    EXPECT_OK(tess_run_page_refresh(page, &changed));
+    EXPECT(!changed);
+    append_file(folder, "run.json", ".9\"}");
+    EXPECT(utimensat(AT_FDCWD, in_folder("run.json"), (struct timespec[]){facts.st_atim, facts.st_mtim}, 0) == 0);
+    EXPECT_OK(tess_run_page_refresh(page, &changed));
+    EXPECT(changed);
+    EXPECT_OK(tess_run_page_put(page, &text));
+    EXPECT(strstr(text.data, "9.9.9") != NULL);
+    tess_run_page_close(&page);
+    tess_buffer_free(&text);
+}
+
 static void folders_without_a_run_are_refused(void)
 {
     const char *folder = test_folder(), *missing = in_folder("missing");
@@ -254,15 +307,6 @@ static void empty_and_damaged_files_leave_a_page(void)
     tess_buffer_free(&page);
 }
 
-static void a_reader_in_a_hurry_gives_up(void)
-{
-    const char *folder = test_folder();
-    tess_run_page *page;
-    write_file(folder, "metrics.jsonl", "{\"step\": 1, \"loss\": 5}\n");
-    EXPECT_FAILS(tess_run_page_open(test_mem(), &folder, 1, &(tess_page_options){.patience_s = 1e-9}, &page),
-                 TESS_E_TIMEOUT, "too long to be read");
-}
-
 static void write_steps(const char *folder, int n)
 {
     char path[4096];
@@ -273,6 +317,41 @@ static void write_steps(const char *folder, int n)
         fprintf(file, "{\"step\": %d, \"loss\": 2.5, \"lr\": 0.001, \"time_s\": {\"total\": 0.5, \"forward\": 0.25}}\n",
                 step);
     EXPECT(fclose(file) == 0);
+}
+
+static void a_reader_in_a_hurry_gives_up(void)
+{
+    const char *folder = test_folder();
+    tess_run_page *page;
+    write_file(folder, "metrics.jsonl", "{\"step\": 1, \"loss\": 5}\n");
+    EXPECT_FAILS(tess_run_page_open(test_mem(), &folder, 1, &(tess_page_options){.patience_s = 1e-9}, &page),
+                 TESS_E_TIMEOUT, "too long to be read");
+}
+
+/* A page that reads on gets all of its runs in the end, although each reading takes too long. */
+static void a_page_that_reads_on_is_complete_in_the_end(void)
+{
+    bool changed;
+    int n_readings = 0;
+    char other[4096];
+    snprintf(other, sizeof(other), "%s", in_folder("other"));
+    EXPECT_OK(tess_os_make_dirs(other));
+    const char *folders[] = {test_folder(), other};
+    tess_run_page *page;
+    tess_buffer text = {.mem = test_mem()};
+    write_steps(test_folder(), 65536);
+    write_steps(other, 65537);
+    EXPECT_OK(
+        tess_run_page_open(test_mem(), folders, 2, &(tess_page_options){.patience_s = 0.02, .reads_on = true}, &page));
+    do
+        EXPECT_OK(tess_run_page_refresh(page, &changed));
+    while (changed && ++n_readings < 1000);
+    EXPECT(n_readings > 0);
+    EXPECT_OK(tess_run_page_put(page, &text));
+    EXPECT(strstr(text.data, "1 to 65536") != NULL);
+    EXPECT(strstr(text.data, "1 to 65537") != NULL);
+    tess_run_page_close(&page);
+    tess_buffer_free(&text);
 }
 
 static size_t peak_of(const char *folder, size_t *size)
@@ -317,7 +396,7 @@ static void runs_are_compared(void)
                    "{\"step\": 1, \"loss\": 5}\n{\"step\": 2, \"loss\": 4}\n{\"step\": 2, \"validation_loss\": 4}\n");
         write_file(folders[r], "run.json",
                    r == 0 ? "{\"config\": {\"optimizer\": {\"lr\": 0.5, \"beta1\": 0.25}}}"
-                          : "{\"config\": {\"optimizer\": {\"lr\": 0.125, \"beta1\": 0.25}}}");
+                          : "{\"config\": {\"optimizer\": {\"lr\": 0.125, \"beta1\": 0.25, \"newer\": 7}}}");
     }
     EXPECT_OK(tess_run_page_open(test_mem(), folders, 2, NULL, &page));
     EXPECT_OK(tess_run_page_put(page, &text));
@@ -325,6 +404,7 @@ static void runs_are_compared(void)
     const char *differences = strstr(text.data, "<section id=\"differences\">");
     EXPECT(differences != NULL && strstr(differences, "optimizer.lr</th><td>0.5</td><td>0.125</td>") != NULL);
     EXPECT(strstr(text.data, "/x/run") != NULL && strstr(text.data, "/y/run") != NULL);
+    EXPECT(strstr(differences, "optimizer.newer</th><td></td><td>7</td>") != NULL); /* the first run has no such key */
     const char *end = strstr(differences, "</section>");
     EXPECT(memmem(differences, (size_t)(end - differences), "beta1", 5) == NULL);
     tess_run_page_close(&page);
@@ -355,9 +435,12 @@ static const test_case cases[] = {
     CASE(numbers_that_are_not_finite_are_gaps),
     CASE(lines_are_read_once_they_are_whole),
     CASE(a_file_that_begins_again_is_read_again),
+    CASE(a_file_that_was_cut_and_has_grown_is_read_again),
+    CASE(a_torn_file_is_read_again),
     CASE(folders_without_a_run_are_refused),
     CASE(empty_and_damaged_files_leave_a_page),
     CASE(a_reader_in_a_hurry_gives_up),
+    CASE(a_page_that_reads_on_is_complete_in_the_end),
     CASE(memory_does_not_grow_with_the_file),
     CASE(runs_are_compared),
     CASE(a_page_of_another_module_has_its_script_allowed),

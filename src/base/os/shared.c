@@ -82,6 +82,11 @@ tess_status tess_os_map_new(const char *path, size_t size, void **address)
     return status;
 }
 
+void tess_os_keep_from_forks(void *address, size_t size)
+{
+    (void)madvise(address, size, MADV_DONTFORK);
+}
+
 void tess_os_unmap_shared(void *address, size_t size)
 {
     munmap(address, size);

@@ -25,6 +25,7 @@ void tess_exposition_family(tess_exposition *page, const char *name, tess_metric
     page->name = name;
     page->type = type;
     page->help = help;
+    page->from_first = false;
 }
 
 /* Appends a text as the format writes it between quotes, or without quotes in a HELP line. */
@@ -70,22 +71,23 @@ static tess_status name_sample(tess_exposition *page, const tess_label *labels, 
     return tess_buffer_append(&page->sample, "}", *separator == ',');
 }
 
-/* Returns the value of a counter that never falls. */
-static tess_status keep_counter(tess_counters *counters, const char *sample, double *value)
+/* Replaces the value of a source by that of its counter, which never falls. from_first: the counter begins at 0. */
+static tess_status keep_counter(tess_counters *counters, const char *sample, bool from_first, double *value)
 {
     if (counters->last == NULL)
         counters->last = json_object();
     if (counters->omitted == NULL)
         counters->omitted = json_object();
-    const double last = json_number_value(json_object_get(counters->last, sample));
+    const json_t *known = json_object_get(counters->last, sample);
+    const double last = json_number_value(known);
     double omitted = json_number_value(json_object_get(counters->omitted, sample));
-    if (*value < last) {
+    if (known == NULL && from_first)
+        omitted = -*value;
+    else if (*value < last)
         omitted += last - *value;
-        TESS_CHECK(json_object_set_new_nocheck(counters->omitted, sample, json_real(omitted)) == 0, TESS_E_NOMEM,
-                   "no memory for a counter");
-    }
-    TESS_CHECK(json_object_set_new_nocheck(counters->last, sample, json_real(*value)) == 0, TESS_E_NOMEM,
-               "no memory for a counter");
+    TESS_CHECK(json_object_set_new_nocheck(counters->omitted, sample, json_real(omitted)) == 0 &&
+                   json_object_set_new_nocheck(counters->last, sample, json_real(*value)) == 0,
+               TESS_E_NOMEM, "no memory for a counter");
     *value += omitted;
     return TESS_OK;
 }
@@ -120,7 +122,7 @@ tess_status tess_exposition_add(tess_exposition *page, const tess_label *labels,
         TESS_TRY(put_head(page));
     TESS_TRY(name_sample(page, labels, n));
     if (page->type == TESS_METRIC_COUNTER && page->counters != NULL && isfinite(value))
-        TESS_TRY(keep_counter(page->counters, page->sample.data, &value));
+        TESS_TRY(keep_counter(page->counters, page->sample.data, page->from_first, &value));
     return tess_buffer_printf(page->out, "%s %s\n", page->sample.data, format_value(value, text, sizeof(text)));
 }
 

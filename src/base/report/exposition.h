@@ -16,7 +16,7 @@ typedef enum tess_metric_type { TESS_METRIC_GAUGE, TESS_METRIC_COUNTER } tess_me
  * and grows from there. Zero-initialise it. */
 typedef struct tess_counters {
     json_t *last;    /* sample -> newest value of its source */
-    json_t *omitted; /* sample -> sum of all falls of its source */
+    json_t *omitted; /* sample -> sum of all falls of its source, less the value it began with */
 } tess_counters;
 
 void tess_counters_free(tess_counters *counters);
@@ -34,6 +34,8 @@ typedef struct tess_exposition {
     const char *name; /* the present family; `help` is NULL once its head is written */
     const char *help;
     tess_metric_type type;
+    bool from_first; /* counters of the present family begin at 0: their sources have counted before this run of the
+                        program. Set it after tess_exposition_family */
 } tess_exposition;
 
 /* Begins a page. Each sample gets the labels `common` (n_common), which stay the caller's. */

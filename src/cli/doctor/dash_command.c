@@ -42,7 +42,7 @@ static int run(tess_mem *mem, int argc, char **argv)
     tess_dash *dash = NULL;
     if (n < 1)
         return cli_misuse(&cli_dash, "name the folder of a run");
-    const tess_page_options options = {.samples = rl_page_samples, .patience_s = 5};
+    const tess_page_options options = {.samples = rl_page_samples, .patience_s = 2};
     tess_status status = tess_dash_make_token(token);
     if (status == TESS_OK)
         status = tess_dash_open(mem, (const char *const *)(argv + 1), n, token, &options, &dash);

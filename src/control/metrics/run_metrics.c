@@ -15,9 +15,10 @@
 #include "doctor/web/server.h"
 #include "job/find.h"
 
-static const double look_s = 1;        /* pause between looks at whether the job's memory is still its own */
-static const double patience_s = 5;    /* time that the process has to end */
-static const double most_again_s = 60; /* longest pause before another process is started */
+static const double look_s = 1;     /* pause between looks at whether the job's memory is still its own */
+static const double patience_s = 5; /* time that the process has to end */
+static const double most_again_s =
+    60; /* longest pause before another process is started. One that lasted longer is replaced at once */
 
 /* The process that shows metrics. Its server has a thread of its own, so `lock` protects what follows it. */
 typedef struct shower {
@@ -88,11 +89,12 @@ static tess_status put_page(shower *s, tess_buffer *out)
     pthread_mutex_lock(&s->lock);
     find_job(s);
     find_checkpoint(s);
-    const tess_exporter_facts facts = {.folder = s->config->job.dump_folder,
-                                       .stall_s = s->config->comm.soft_timeout_s,
-                                       .checkpoint_step = s->checkpoint_step,
-                                       .checkpoint_s = s->checkpoint_s,
-                                       .interval_s = s->config->metrics.prometheus_interval_s};
+    const tess_exporter_facts facts = {
+        .folder = s->config->job.dump_folder,
+        .stall_s = s->config->comm.soft_timeout_s,
+        .checkpoint_step = s->checkpoint_step,
+        .checkpoint_s = s->checkpoint_s,
+        .interval_s = s->config->metrics.prometheus_file[0] != '\0' ? s->config->metrics.prometheus_interval_s : 0};
     tess_status status = tess_exporter_page(&s->exporter, s->open ? &s->live : NULL, &facts, out);
     pthread_mutex_unlock(&s->lock);
     return status;
@@ -180,6 +182,7 @@ _Noreturn static void show(const tess_run_metrics *metrics, const tess_helper *h
     shower s = {.config = metrics->config,
                 .reporter = metrics->reporter,
                 .checkpoint_step = -1,
+                .exporter = {.is_later = metrics->n_started > 1},
                 .lock = PTHREAD_MUTEX_INITIALIZER};
     bool ends = false;
     double due_s = 0;
@@ -206,11 +209,14 @@ _Noreturn static void show(const tess_run_metrics *metrics, const tess_helper *h
 static void start(tess_run_metrics *m)
 {
     tess_helper helper;
+    m->n_started++;
+    m->started_s = tess_os_now_s();
     pid_t pid = tess_helper_fork("tessera-metrics", &helper);
     if (pid == 0)
         show(m, &helper);
     if (pid < 0)
-        tess_report_line(&m->reporter, "metrics: no process to be had: Prometheus gets none of this host");
+        tess_report_line(&m->reporter,
+                         "metrics: no process can be started that shows them: Prometheus gets no metrics of this host");
     m->pid = pid > 0 ? pid : 0;
     m->due_s = INFINITY;
 }
@@ -219,7 +225,7 @@ void tess_run_metrics_start(const tess_config *config, const tess_ranks *ranks, 
                             tess_run_metrics *m)
 {
     const bool is_asked = config->metrics.prometheus_listen[0] != '\0' || config->metrics.prometheus_file[0] != '\0';
-    *m = (tess_run_metrics){.reporter = *reporter};
+    *m = (tess_run_metrics){.reporter = *reporter, .n_started = m->n_started};
     if (!is_asked || !tess_ranks_is_first_here(ranks))
         return;
     m->config = config;
@@ -231,10 +237,14 @@ void tess_run_metrics_look(tess_run_metrics *m)
 {
     const double now_s = tess_os_now_s();
     if (m->pid > 0 && waitpid(m->pid, NULL, WNOHANG) == m->pid) {
+        char when[40] = "at once";
+        if (now_s - m->started_s > most_again_s)
+            m->again_s = 0;
+        if (m->again_s > 0)
+            snprintf(when, sizeof(when), "in %g s", m->again_s);
         tess_report_line(&m->reporter,
-                         "metrics: the process that shows them (pid %d) has ended; another one takes its "
-                         "place in %g s",
-                         m->pid, m->again_s);
+                         "metrics: the process that shows them (pid %d) has ended; another one takes its place %s",
+                         m->pid, when);
         m->pid = 0;
         m->due_s = now_s + m->again_s;
         m->again_s = fmin(2 * m->again_s + 1, most_again_s);

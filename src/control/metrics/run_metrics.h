@@ -9,8 +9,10 @@
 typedef struct tess_run_metrics {
     const tess_config *config; /* borrowed; NULL: no process is started */
     tess_reporter reporter;
-    int job;        /* process id of the process that starts the ranks, or that is the rank */
-    int pid;        /* the process that shows the metrics; 0: none */
+    int job;       /* process id of the process that starts the ranks, or that is the rank */
+    int pid;       /* the process that shows the metrics; 0: none */
+    int n_started; /* processes so far */
+    double started_s;
     double again_s; /* pause after its end before the next one */
     double due_s;   /* time at which the next one is started */
 } tess_run_metrics;
@@ -20,7 +22,8 @@ typedef struct tess_run_metrics {
 tess_status tess_run_metrics_check(const tess_config *config);
 
 /* Starts one process per host, to be ended with tess_run_metrics_stop. Call it before the ranks start, in a process
- * with one thread that is not a rank of a launcher. The run goes on after any failure, which is reported. */
+ * with one thread that is not a rank of a launcher. `metrics` is zero before the first call. The run goes on after any
+ * failure, which is reported. */
 void tess_run_metrics_start(const tess_config *config, const tess_ranks *ranks, const tess_reporter *reporter,
                             tess_run_metrics *metrics);
 /* Called now and then in a process that is not a rank: starts another process if the present one was killed. */

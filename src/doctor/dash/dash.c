@@ -28,12 +28,14 @@ tess_status tess_dash_open(tess_mem *mem, const char *const *folders, int n, con
     TESS_AUTO(tess_dash_close) tess_dash *d = NULL;
     TESS_CHECK(n >= 1 && n <= TESS_PAGE_RUNS, TESS_E_INVALID, "%d folders: a page shows 1 to %d", n, TESS_PAGE_RUNS);
     TESS_TRY(TESS_NEW(mem, 1, "live page", &d));
-    *d = (tess_dash){.mem = mem, .token = token, .options = *options, .n = n, .refreshed_s = -refresh_s};
+    *d = (tess_dash){
+        .mem = mem, .token = token, .options = *options, .n = n, .refreshed_s = -refresh_s, .searched_s = -1e9};
+    d->options.reads_on = true;
     for (int i = 0; i < n; i++) {
         TESS_CHECK(tess_os_is_dir(folders[i]), TESS_E_NOT_FOUND,
                    "%s is no folder: name the job.dump_folder of a run (a run that begins later needs the folder now)",
                    folders[i]);
-        d->jobs[i] = (dash_job){.folder = folders[i], .live = {.pid_fd = -1}, .looked_s = -1e9};
+        d->jobs[i] = (dash_job){.folder = folders[i], .live = {.pid_fd = -1}};
     }
     *out = TESS_GIVE(d);
     return TESS_OK;
@@ -51,16 +53,6 @@ void tess_dash_close(tess_dash **dash)
 }
 
 /* ---- The runs of the report ---- */
-/* Whether a folder holds a run that a report can show. */
-static bool holds_run(const tess_dash *d, const char *folder)
-{
-    tess_run_page *page = NULL;
-    const bool is = tess_run_page_open(d->mem, &folder, 1, &d->options, &page) == TESS_OK;
-    tess_run_page_close(&page);
-    tess_error_clear();
-    return is;
-}
-
 /* Finds which folders hold runs. Returns whether that has changed. Runs that have vanished and others that have begun
  * change it. */
 static bool find_runs(tess_dash *d)
@@ -68,7 +60,7 @@ static bool find_runs(tess_dash *d)
     bool changed = false;
     for (int i = 0; i < d->n; i++) {
         dash_job *job = &d->jobs[i];
-        const bool is_run = tess_os_is_dir(job->folder) && (job->is_run || holds_run(d, job->folder));
+        const bool is_run = tess_os_is_dir(job->folder) && (job->is_run || tess_run_page_is_run(job->folder));
         changed = changed || is_run != job->is_run;
         job->is_run = is_run;
     }
@@ -84,24 +76,25 @@ static tess_status open_report(tess_dash *d)
             folders[n++] = d->jobs[i].folder;
     tess_run_page_close(&d->page);
     d->version++;
-    return n > 0 ? tess_run_page_open(d->mem, folders, n, &d->options, &d->page) : TESS_OK;
+    tess_status status = n > 0 ? tess_run_page_open(d->mem, folders, n, &d->options, &d->page) : TESS_OK;
+    if (status != TESS_OK)
+        for (int i = 0; i < d->n; i++)
+            d->jobs[i].is_run = false; /* the next refresh finds the runs again, and opens them */
+    return status;
 }
 
-/* Reads what the runs have written. A run whose folder cannot be read now is left out, and is looked for again. */
+/* Reads what the runs have written. What cannot be read now is tried again by the next refresh. */
 static void refresh(tess_dash *d)
 {
     bool changed = false;
     const double now_s = tess_os_now_s();
     if (now_s - d->refreshed_s < refresh_s)
         return;
-    tess_status status = find_runs(d) ? open_report(d) : TESS_OK;
-    if (status == TESS_OK && d->page != NULL)
-        status = tess_run_page_refresh(d->page, &changed);
-    if (status == TESS_E_NOT_FOUND) {
-        for (int i = 0; i < d->n; i++)
-            d->jobs[i].is_run = false;
-        tess_run_page_close(&d->page);
-    }
+    const bool is_new = find_runs(d);
+    if (is_new)
+        (void)open_report(d);
+    else if (d->page != NULL)
+        (void)tess_run_page_refresh(d->page, &changed);
     d->version += changed;
     d->refreshed_s = tess_os_now_s();
     tess_error_clear();
@@ -110,8 +103,7 @@ static void refresh(tess_dash *d)
 /* ---- Answers ---- */
 static tess_status put_live(tess_dash *d, tess_buffer *out)
 {
-    for (int i = 0; i < d->n; i++)
-        dash_job_look(d->mem, &d->jobs[i]);
+    dash_jobs_look(d);
     return dash_put_live(d, out);
 }
 

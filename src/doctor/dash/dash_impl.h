@@ -12,7 +12,6 @@ typedef struct dash_job {
     bool has_folder, is_run; /* the folder exists; the report has it */
     bool open;
     tess_live_job live;
-    double looked_s;                 /* when a job was last searched for */
     tess_top_snapshot *now, *before; /* now: stays after the job's end. before: newest one with fewer steps */
     double gone_s;                   /* when the job was seen to have ended; 0: it has not */
 } dash_job;
@@ -21,15 +20,16 @@ struct tess_dash {
     tess_mem *mem;
     const char *token;
     tess_page_options options;
-    tess_run_page *page; /* runs of the report; NULL: there is none yet */
-    int64_t version;     /* changes when the report has something new */
-    double refreshed_s;
+    tess_run_page *page;            /* runs of the report; NULL: there is none yet */
+    int64_t version;                /* changes when the report has something new */
+    double refreshed_s, searched_s; /* when files were read, and when jobs were searched for */
+    double search_s;                /* pause before the next search */
     int n;
     dash_job jobs[TESS_PAGE_RUNS];
 };
 
 /* ---- dash_jobs.c: finds jobs, and takes snapshots ---- */
-void dash_job_look(tess_mem *mem, dash_job *job);
+void dash_jobs_look(tess_dash *dash);
 void dash_job_close(dash_job *job);
 
 /* ---- dash_live.c ---- */

@@ -9,17 +9,21 @@
     if (!answer.ok) throw new Error(String(answer.status));
     return answer.text();
   }
+  const plotsOf = element => [...element.querySelectorAll("svg.plot")].map(svg => [svg.querySelector("title").textContent, svg]);
+  const viewsOf = element => new Map(plotsOf(element).map(([title, svg]) => [title, svg.tesseraView.get()]));
   function replace(element, text) {
     const name = element.dataset.part;
     if (shown[name] === text) return true;
     if (name !== "live" && element.matches(":hover, :focus-within")) return false;
     const open = [...element.querySelectorAll("details")].map(one => one.open);
     const scrolled = [...element.querySelectorAll(".scroll")].map(one => one.scrollLeft);
+    const views = viewsOf(element);
     element.innerHTML = text;
     element.querySelectorAll("details").forEach((one, i) => { if (i < open.length) one.open = open[i]; });
     element.querySelectorAll(".scroll").forEach((one, i) => { one.scrollLeft = scrolled[i] || 0; });
     shown[name] = text;
     tesseraSections(element);
+    for (const [title, svg] of plotsOf(element)) if (views.has(title)) svg.tesseraView.set(views.get(title));
     return true;
   }
   async function update() {
@@ -39,6 +43,5 @@
     }
     setTimeout(tick, 1000);
   }
-  tesseraSections(document);
   setTimeout(tick, 1000);
 })();

@@ -15,12 +15,13 @@ typedef struct tess_exporter_facts {
     double stall_s;          /* a wait from this many seconds on counts as stalled; 0: not judged */
     int64_t checkpoint_step; /* newest complete checkpoint; -1: none is known */
     double checkpoint_s;     /* time when it was completed, in seconds since 1970 */
-    double interval_s;       /* seconds between two pages of a file; 0: a page for each scrape */
+    double interval_s;       /* seconds between two pages of a file; 0: there is no file */
 } tess_exporter_facts;
 
-/* The state that pages share: counts so far. Zero-initialise it, and set `mem`. */
+/* The state that pages share: counts so far. Zero-initialise it, and set `mem` and `is_later`. */
 typedef struct tess_exporter {
     tess_mem *mem;
+    bool is_later; /* another exporter showed this job before: counters of its ranks begin at 0 again */
     tess_counters counters;
     uint64_t alerts_read; /* bytes of alerts.jsonl that are counted */
     int64_t n_health[TESS_EXPORTER_STATES], n_recovery[TESS_EXPORTER_STATES];

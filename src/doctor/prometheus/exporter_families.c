@@ -18,6 +18,7 @@ typedef struct family {
     const char *label;
     int n_items;
     bool is_of_rank;
+    bool from_first; /* the source counts on from an earlier launch, so the counter begins at 0 */
     const char *(*item)(const exporter_view *v, int rank, int i, double *value);
 } family;
 
@@ -92,7 +93,7 @@ static bool get_stalled(const exporter_view *v, double *value)
 
 static bool get_culprit(const exporter_view *v, double *value)
 {
-    if (v->job == NULL)
+    if (v->job == NULL || v->facts->stall_s <= 0)
         return false;
     *value = v->totals.waited_s >= v->facts->stall_s ? v->totals.culprit : -1;
     return true;
@@ -343,7 +344,9 @@ static const family families[] = {
           .of_job = get_checkpoint_time),
     GAUGE("checkpoint_step", "Step of the newest complete checkpoint.", .of_job = get_checkpoint_step),
     GAUGE("loss", "Loss of the newest step.", .of_job = get_loss),
-    COUNTER("tokens", "Tokens of the steps that were done.", .of_job = get_tokens),
+    GAUGE("trained_tokens", "Tokens of all steps of the run, with those of earlier launches.", .of_job = get_tokens),
+    COUNTER("tokens", "Tokens of the steps that were done since the metrics began.", .of_job = get_tokens,
+            .from_first = true),
     GAUGE("tokens_per_second", "Tokens of all ranks, over the time of the newest step.", .of_job = get_speed),
     GAUGE("grad_norm", "Norm of the gradient of the newest step.", .key = "grad_norm", .scale = 1),
     GAUGE("learning_rate", "Learning rate of the newest step.", .key = "lr", .scale = 1),
@@ -444,6 +447,7 @@ static tess_status put_family(tess_exposition *page, const exporter_view *v, con
 {
     double value;
     tess_exposition_family(page, f->name, f->type, f->help);
+    page->from_first = f->from_first || (f->is_of_rank && v->exporter->is_later);
     if (f->of_rank != NULL || f->is_of_rank)
         return put_ranks(page, v, f);
     if (f->item != NULL)

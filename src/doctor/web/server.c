@@ -11,7 +11,7 @@
 
 #ifdef TESS_MICROHTTPD
 
-enum { MOST_CONNECTIONS = 32, CONNECTION_BYTES = 16 << 10, IDLE_S = 15 };
+enum { MOST_CONNECTIONS = 32, MOST_OF_ADDRESS = 16, CONNECTION_BYTES = 16 << 10, IDLE_S = 15 };
 
 /* Headers of every page: no cache keeps it, and no other page shows or loads it. */
 static const char *const headers[][2] = {{"Cache-Control", "no-store"},
@@ -128,8 +128,9 @@ static tess_status start(tess_web_server *s)
     s->daemon = s->mhd.start_daemon(
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, s, MHD_OPTION_LISTEN_SOCKET, fd,
         MHD_OPTION_EXTERNAL_LOGGER, drop_line, NULL, MHD_OPTION_CONNECTION_LIMIT, (unsigned)MOST_CONNECTIONS,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S,
-        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
+        MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)MOST_OF_ADDRESS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)CONNECTION_BYTES, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+        MHD_OPTION_END);
     if (s->daemon != NULL)
         return TESS_OK;
     close(fd);

@@ -1,6 +1,7 @@
 /* A small server of pages over HTTP, for readers on the same machine. It answers GET and HEAD only, and its pages come
- * from a callback: no file can be asked for. The number of connections, their time and the size of a request are
- * limited. */
+ * from a callback: no file can be asked for. The number of connections, of all readers and of one address, and the
+ * size of a request are limited. A connection on which nothing comes for 15 s is closed. One that sends a byte now and
+ * then stays, so readers with several addresses can keep others out. */
 #ifndef TESS_DOCTOR_WEB_SERVER_H
 #define TESS_DOCTOR_WEB_SERVER_H
 
