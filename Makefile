@@ -107,6 +107,8 @@ test-far: tests-built
 
 # The kernels for GPUs as nvcc compiles them, for every architecture, on an interpreter of PTX. Skipped without nvcc. Some minutes.
 test-ptx: tests-built
+	@cmake -S . -B $(TEST_BUILD) -DTESS_PTX=ON >/dev/null
+	@cmake --build $(TEST_BUILD) --parallel $(JOBS)
 	@TESS_PTX_LARGE=1 bash tests/device/ptx/interpret.sh $(TEST_BUILD) all; code=$$?; [ $$code = 77 ] || exit $$code
 
 # The kernels of AVX-512 and AMX on a machine that has neither, computed with AVX2 (tools/emulate): their products, attention and

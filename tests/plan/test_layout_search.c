@@ -91,19 +91,17 @@ static void what_fits_is_sorted_and_is_what_its_plan_says(void)
 static void conditions_choose(void)
 {
     rig r;
-    tess_search found, all;
+    tess_search found;
     begin(&r, 4);
-    EXPECT_OK(tess_search_layouts(r.mem, r.planner, &r.request, &all));
     r.request.only = "pp=2,schedule=zb_h1,strategy=full,strategy=zero1";
     EXPECT_OK(tess_search_layouts(r.mem, r.planner, &r.request, &found));
-    EXPECT(found.n_fits > 0 && found.n < all.n);
+    EXPECT(found.n_fits > 0);
     for (int i = 0; i < found.n_fits; i++) {
         EXPECT_INT(found.layouts[i].degree[TESS_AXIS_PP], 2);
         EXPECT_INT(found.layouts[i].schedule, 3);
         EXPECT(found.layouts[i].strategy == 1 || found.layouts[i].strategy == 3);
     }
     tess_search_free(&found);
-    tess_search_free(&all);
     static const struct {
         const char *words, *message;
     } bad[] = {{"tp", "is no condition"},       {"tpp=2", "did you mean"}, {"tp=0", "0"},
@@ -120,7 +118,7 @@ static void memory_decides(void)
 {
     rig r;
     tess_search all, found;
-    begin(&r, 4);
+    begin(&r, 2);
     EXPECT_OK(tess_search_layouts(r.mem, r.planner, &r.request, &all));
     double least = INFINITY, most = 0;
     for (int i = 0; i < all.n_fits; i++) {

@@ -6,7 +6,7 @@
 set -u
 build=$1 how=$2
 ptx=$build/tests/ptx fake=$build/tests/cuda_fake
-[ -e "$ptx/ptx_norm" ] || { echo "SKIPPED: CUDA's nvcc is not installed, so there is no PTX to interpret"; exit 77; }
+[ -e "$ptx/ptx_norm" ] || { echo "SKIPPED: there is no PTX to interpret: make test-ptx builds it, where CUDA's nvcc is installed"; exit 77; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

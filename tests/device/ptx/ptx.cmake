@@ -25,12 +25,13 @@ target_link_libraries(test_device_ptx PRIVATE tess_ptx tess_test)
 add_test(NAME test_device_ptx COMMAND test_device_ptx)
 set_tests_properties(test_device_ptx PROPERTIES TIMEOUT 600)
 
-# Tests of the rows, with their kernels on the interpreter. Registered without nvcc, too, so that what is left out shows.
+# Tests of the rows, with their kernels on the interpreter. nvcc takes minutes for them, so TESS_PTX asks for them. They are
+# registered without it, too, so that what is left out shows.
 set(ptx_rows convert copy_rows cross_entropy cuda_tensor embedding gemm gemm_fused gemm_grouped gemm_leaves glu attention norm
     reduce rope routing rows adamw)
 add_test(NAME test_device_ptx_rows COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/device/ptx/interpret.sh ${CMAKE_BINARY_DIR} quick)
 set_tests_properties(test_device_ptx_rows PROPERTIES TIMEOUT 1800 SKIP_RETURN_CODE 77)
-if(NOT TESS_CUDA OR NOT TESS_NVCC)
+if(NOT TESS_PTX OR NOT TESS_CUDA OR NOT TESS_NVCC)
   return()
 endif()
 execute_process(COMMAND ${TESS_NVCC} --list-gpu-arch OUTPUT_VARIABLE ptx_known OUTPUT_STRIP_TRAILING_WHITESPACE)
