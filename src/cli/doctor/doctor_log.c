@@ -98,6 +98,21 @@ static tess_status search(const tess_knowledge *knowledge, const char *words, te
     return TESS_OK;
 }
 
+/* Explains logs. Where a folder has no log, its error.json says enough. */
+static tess_status explain(tess_mem *mem, tess_knowledge *knowledge, const log_options *o, char *const *names, int n,
+                           tess_buffer *out, int *code)
+{
+    int n_records = 0;
+    if (o->json == NULL)
+        TESS_TRY(report_records(mem, names, n, &n_records));
+    tess_status status = examine(mem, knowledge, o, names, n, out, code);
+    if (n_records == 0 || (status != TESS_OK && status != TESS_E_NOT_FOUND))
+        return status;
+    tess_error_clear();
+    *code = TESS_EXIT_OK;
+    return TESS_OK;
+}
+
 static int run(tess_mem *mem, int argc, char **argv)
 {
     log_options o = {0};
@@ -120,16 +135,9 @@ static int run(tess_mem *mem, int argc, char **argv)
     tess_knowledge *knowledge = NULL;
     tess_buffer out = {.mem = mem};
     tess_status status = tess_knowledge_create(mem, o.knowledge, n_files, &knowledge);
-    int n_records = 0;
-    if (status == TESS_OK && n > 0 && o.json == NULL)
-        status = report_records(mem, argv + 1, n, &n_records);
     if (status == TESS_OK && n > 0)
-        status = examine(mem, knowledge, &o, argv + 1, n, &out, &code);
-    if (n_records > 0 && (status == TESS_E_NOT_FOUND || status == TESS_OK)) {
-        tess_error_clear(); /* the record says enough where there is no log */
-        status = TESS_OK;
-        code = TESS_EXIT_OK;
-    } else if (status == TESS_OK)
+        status = explain(mem, knowledge, &o, argv + 1, n, &out, &code);
+    else if (status == TESS_OK)
         status = o.list != NULL ? list(knowledge, &out) : search(knowledge, o.search, &out, &code);
     status = cli_print_text(status, &out);
     tess_knowledge_destroy(&knowledge);
