@@ -34,10 +34,11 @@ void tess_error_record_begin_host(const char *folder)
     tess_error_clear();
 }
 
-/* Whether the job refused its input before it did a step. */
+/* Whether the job ended before its first step with the exit code that promises that nothing was written: refused input, or
+ * a disk that is too small for it. */
 static bool is_refusal(const tess_error_file *record)
 {
-    return strcmp(record->kind, tess_failure_name(TESS_FAILURE_REFUSED)) == 0 && record->steps_done <= 0;
+    return record->exit_code == TESS_EXIT_BAD_INPUT && record->steps_done <= 0;
 }
 
 /* Adds the message that the rank's program wrote in torchelastic's form, such as a Python exception. */
