@@ -153,17 +153,24 @@ static void refuse_dashes(const cli_command *command, const char *argument, bool
     cli_exit(cli_end(status));
 }
 
-/* Finds the flag that is meant by a name. Dashes do not count: in short names they would hide every difference. */
+/* Finds the flag that is meant by a name. Dashes do not count: in short names they would hide every difference. A flag
+ * of one letter is never meant by a longer name. */
 static const cli_flag *near_flag(const char *name, const cli_flag *flags, int n_flags)
 {
-    const char *bare[MOST_NAMES];
-    int i = 0;
-    for (int k = 0; k < n_flags; k++)
-        bare[k] = flags[k].name + strspn(flags[k].name, "-");
-    const char *found = tess_options_nearest(name + strspn(name, "-"), bare, n_flags);
+    const char *bare[MOST_NAMES], *wanted = name + strspn(name, "-");
+    const cli_flag *of[MOST_NAMES];
+    int n = 0, i = 0;
+    for (int k = 0; k < n_flags; k++) {
+        const char *letters = flags[k].name + strspn(flags[k].name, "-");
+        if (strlen(letters) == 1 && strlen(wanted) > 1)
+            continue;
+        bare[n] = letters;
+        of[n++] = &flags[k];
+    }
+    const char *found = tess_options_nearest(wanted, bare, n);
     while (found != NULL && bare[i] != found)
         i++;
-    return found != NULL ? &flags[i] : NULL;
+    return found != NULL ? of[i] : NULL;
 }
 
 static void refuse_flag(const cli_command *command, const char *argument, const cli_flag *flags, int n_flags)

@@ -111,7 +111,7 @@ mv out/logs/error.json out 2>/dev/null
 
 # A later life that cannot start: steps were done, so this is no refusal of bad input.
 rm -rf out
-"$tessera" train run.yaml -n 2 $short recovery.enable=true recovery.hot=false recovery.backoff_s=1 checkpoint.enable=true \
+"$tessera" train run.yaml -n 2 $short recovery.enable=true recovery.hot=false recovery.backoff_s=4 checkpoint.enable=true \
     checkpoint.interval=1 "$(fault 1 step exit) code=7" >log 2>&1 &
 job=$!
 await $job has_text log "exited with code 7" && mv model.json model.away

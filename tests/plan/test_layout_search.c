@@ -118,7 +118,7 @@ static void memory_decides(void)
 {
     rig r;
     tess_search all, found;
-    begin(&r, 2);
+    begin(&r, 4);
     EXPECT_OK(tess_search_layouts(r.mem, r.planner, &r.request, &all));
     double least = INFINITY, most = 0;
     for (int i = 0; i < all.n_fits; i++) {
