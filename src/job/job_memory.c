@@ -126,9 +126,9 @@ tess_status tess_job_open(int fd, int world, tess_job *job)
     return status;
 }
 
-void tess_job_keep_from_forks(const tess_job *job)
+void tess_job_keep_from_forks(const tess_job *job, bool keep)
 {
-    tess_os_keep_from_forks(job->base, job->bytes);
+    tess_os_keep_from_forks(job->base, job->bytes, keep);
 }
 
 void tess_job_close(tess_job *job, bool close_fd)

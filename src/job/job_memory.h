@@ -230,10 +230,10 @@ tess_status tess_job_open(int fd, int world, tess_job *job);
 /* Resets the memory for a recovery, and wakes the ranks that wait for it (rejoin.c). Meanwhile, only the launcher
  * and those ranks may use the memory. */
 tess_status tess_job_reset(tess_job *job);
+/* Keeps the mapping out of processes that this one forks, or no longer: a helper that outlives the job would keep its
+ * memory allocated. */
+void tess_job_keep_from_forks(const tess_job *job, bool keep);
 /* Unmaps the memory, and closes its descriptor if close_fd. */
-/* Keeps the mapping out of processes that this one forks: a helper that outlives the job would keep its memory
- * allocated. */
-void tess_job_keep_from_forks(const tess_job *job);
 void tess_job_close(tess_job *job, bool close_fd);
 
 /* Completes *job for `world` ranks; header, base, bytes and fd must be set. On TESS_E_NOMEM, sets nothing. */

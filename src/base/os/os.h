@@ -127,8 +127,8 @@ tess_status tess_os_share(const char *name, size_t size, void **address);
 /* Maps a new file of zeroes whose bytes are reserved on disk (TESS_E_NO_SPACE). What is stored in it survives the
  * process. Replaces a file at `path`. */
 tess_status tess_os_map_new(const char *path, size_t size, void **address);
-/* Keeps a mapping out of processes that are forked later. */
-void tess_os_keep_from_forks(void *address, size_t size);
+/* Keeps a mapping out of processes that are forked later, or no longer. */
+void tess_os_keep_from_forks(void *address, size_t size, bool keep);
 void tess_os_unmap_shared(void *address, size_t size);
 /* Populates pages of shared memory now, instead of one by one at the first write. `address` must be page-aligned. */
 void tess_os_populate(void *address, size_t size);

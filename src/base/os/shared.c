@@ -82,9 +82,9 @@ tess_status tess_os_map_new(const char *path, size_t size, void **address)
     return status;
 }
 
-void tess_os_keep_from_forks(void *address, size_t size)
+void tess_os_keep_from_forks(void *address, size_t size, bool keep)
 {
-    (void)madvise(address, size, MADV_DONTFORK);
+    (void)madvise(address, size, keep ? MADV_DONTFORK : MADV_DOFORK);
 }
 
 void tess_os_unmap_shared(void *address, size_t size)

@@ -232,7 +232,7 @@ static tess_status prepare_job(launcher *l)
     l->stopped = (bool *)(l->pids + n);
     l->died = l->stopped + n;
     TESS_TRY(tess_job_create(l->n_ranks, &l->job));
-    tess_job_keep_from_forks(&l->job); /* ranks that are started map it anew */
+    tess_job_keep_from_forks(&l->job, true); /* ranks that are started map it anew */
     l->job.header->launcher_pid = (int32_t)getpid();
     atomic_store(&l->job.header->recovers, options->decide != NULL);
     atomic_store(&l->job.header->epoch, (uint32_t)options->n_before);

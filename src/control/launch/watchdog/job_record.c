@@ -132,11 +132,15 @@ static void write_aside(watchdog_job_record *record, const tess_job *job)
         return;
     record->seen = seen;
     record->written_s = now_s;
+    if (!record->is_guess) /* the launcher keeps its mapping from forks, and the writer reads it */
+        tess_job_keep_from_forks(job, false);
     record->writer = fork();
     if (record->writer == 0) {
         write_file(record, job, NULL);
         _exit(0);
     }
+    if (!record->is_guess)
+        tess_job_keep_from_forks(job, true);
 }
 
 static void end_writer(watchdog_job_record *record)
