@@ -34,8 +34,8 @@ void tess_error_record_begin_host(const char *folder)
     tess_error_clear();
 }
 
-/* Whether the job ended before its first step with the exit code that promises that nothing was written: refused input, or
- * a disk that is too small for it. */
+/* Whether the job ended before its first step with the exit code that promises that nothing was written: refused input,
+ * or a disk that is too small for it. */
 static bool is_refusal(const tess_error_file *record)
 {
     return record->exit_code == TESS_EXIT_BAD_INPUT && record->steps_done <= 0;
