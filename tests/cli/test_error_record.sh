@@ -109,17 +109,6 @@ mv out/logs/error.json out 2>/dev/null
     fail "last lines: $(field out/error.json output)"
 [ "$(grep -c "a new process" out/logs/attempt_0/1/stderr.log)" = 1 ] && pass "and one mark" || fail "$(cat out/logs/attempt_0/1/stderr.log)"
 
-# A later life that cannot start: steps were done, so this is no refusal of bad input.
-rm -rf out
-"$tessera" train run.yaml -n 2 $short recovery.enable=true recovery.hot=false recovery.backoff_s=4 checkpoint.enable=true \
-    checkpoint.interval=1 "$(fault 1 step exit) code=7" >log 2>&1 &
-job=$!
-await $job has_text log "exited with code 7" && mv model.json model.away
-wait $job && fail "a run without its model ends well"
-mv model.away model.json
-[ -e out/error.json ] && [ "$(field out/error.json steps_done)" -ge 1 ] && pass "a failed restart leaves a record" ||
-    fail "a failed restart: $(tail -n 3 log)"
-
 # ---- torchrun, if there is one (its summary shows our message)
 if command -v torchrun >/dev/null; then
     rm -rf out
