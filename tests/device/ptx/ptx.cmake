@@ -6,6 +6,9 @@ list(FILTER ptx_parser INCLUDE REGEX "ptx_(tokens|parse[a-z_]*|decode|operations
 add_library(tess_ptx_parser STATIC ${ptx_parser})
 target_include_directories(tess_ptx_parser PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
 target_compile_options(tess_ptx_parser PRIVATE -Wno-missing-field-initializers)
+if(TESS_FUZZ)
+  target_compile_options(tess_ptx_parser PRIVATE -fsanitize=fuzzer-no-link)
+endif()
 target_link_libraries(tess_ptx_parser PUBLIC m)
 
 # The library has the process's malloc, which sanitizers have, too. They see the parser (tests/fuzz/fuzz_ptx.c).
