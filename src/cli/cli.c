@@ -241,6 +241,14 @@ void cli_print_commands(FILE *out, const cli_command *const *commands, int n)
         cli_print_command(out, commands[i], width);
 }
 
+const cli_command *cli_find_verb(int argc, char **argv, const cli_command *const *verbs, size_t n)
+{
+    for (size_t i = 0; argc > 1 && i < n; i++)
+        if (strcmp(argv[1], strchr(verbs[i]->name, ' ') + 1) == 0)
+            return verbs[i];
+    return NULL;
+}
+
 int cli_run_command(tess_mem *mem, int argc, char **argv, const cli_command *command)
 {
     const char *names[MOST_NAMES];

@@ -58,6 +58,9 @@ int cli_parse(int argc, char **argv, const cli_command *command, const cli_flag 
 /* Runs a command and returns its exit code. If the command has verbs, prints their list on --help or if argv[1] is
  * missing. */
 int cli_run_command(tess_mem *mem, int argc, char **argv, const cli_command *command);
+/* Returns the verb that the first word after the command's name is; NULL: it is something else, such as a
+ * configuration. */
+const cli_command *cli_find_verb(int argc, char **argv, const cli_command *const *verbs, size_t n);
 /* Prints one line: the command's name, padded to `width` columns, and the first line of its help. */
 void cli_print_command(FILE *out, const cli_command *command, int width);
 /* Prints one such line for each command. */

@@ -84,18 +84,9 @@ static tess_status verify_layouts(tess_mem *mem, const verify_options *o, tess_v
 /* ---- Other questions ---- */
 static const cli_command *const verbs[] = {&cli_verify_on_policy, &cli_verify_invariance};
 
-/* Returns the command that the first word names; NULL: the word is a configuration. */
-static const cli_command *verb_of(int argc, char **argv)
-{
-    for (size_t i = 0; argc > 1 && i < sizeof(verbs) / sizeof(verbs[0]); i++)
-        if (strcmp(argv[1], strchr(verbs[i]->name, ' ') + 1) == 0)
-            return verbs[i];
-    return NULL;
-}
-
 static int run(tess_mem *mem, int argc, char **argv)
 {
-    const cli_command *verb = verb_of(argc, argv);
+    const cli_command *verb = cli_find_verb(argc, argv, verbs, sizeof(verbs) / sizeof(verbs[0]));
     if (verb != NULL)
         return cli_run_command(mem, argc - 1, argv + 1, verb);
     verify_options o = {.steps = 3};

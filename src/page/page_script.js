@@ -108,7 +108,7 @@ function tesseraPlot(svg) {
   scale.textContent = home.log ? "linear" : "log";
   scale.hidden = !all.some(p => p[1] > 0);
 
-  // What a live page keeps of this plot when it puts a newer one in its place: a range of steps (null: all), and the scale.
+  // A live page keeps the range of steps (null: all) and the scale of this plot when it puts a newer one in its place.
   svg.tesseraView = {
     get: () => ({ x: view.x[0] === home.x[0] && view.x[1] === home.x[1] ? null : view.x, log: view.log }),
     set: kept => { if (kept.x !== null || kept.log !== home.log) show(...(kept.x || home.x), kept.log); }

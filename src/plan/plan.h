@@ -78,7 +78,7 @@ typedef struct tess_plan_team {
 } tess_plan_team;
 
 typedef struct tess_plan_volume {
-    tess_volume of_rank; /* by team and operation, of rank 0 */
+    tess_volume of_rank; /* volume of rank 0, by team and operation */
     double exchanged_bytes;
 } tess_plan_volume;
 

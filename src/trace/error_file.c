@@ -1,6 +1,5 @@
 #include "trace/error_file.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -63,31 +62,14 @@ tess_status tess_error_file_write(const tess_error_file *file, const char *path)
 }
 
 /* ---- Reading ---- */
-static tess_status get_int(const json_t *object, const char *key, const char *what, int *value)
-{
-    int64_t number = *value;
-    TESS_TRY(tess_json_get_int(object, key, what, &number));
-    TESS_CHECK(number >= INT_MIN && number <= INT_MAX, TESS_E_FORMAT, "%s: '%s' is %lld", what, key, (long long)number);
-    *value = (int)number;
-    return TESS_OK;
-}
-
-static tess_status get_text(const json_t *object, const char *key, const char *what, char *text, size_t size)
-{
-    const char *value = "";
-    TESS_TRY(tess_json_get_string(object, key, what, &value));
-    snprintf(text, size, "%s", value);
-    return TESS_OK;
-}
-
 /* Reads torchelastic's part: a text, or an object with a text. */
 static tess_status read_message(const json_t *json, const char *what, tess_error_file *f)
 {
     const json_t *message = json_object_get(json, "message");
     if (json_is_string(message))
-        return get_text(json, "message", what, f->cause, sizeof(f->cause));
+        return tess_json_copy_string(json, "message", what, f->cause, sizeof(f->cause));
     TESS_CHECK(json_is_object(message), TESS_E_FORMAT, "%s: there is no 'message'", what);
-    return get_text(message, "message", what, f->cause, sizeof(f->cause));
+    return tess_json_copy_string(message, "message", what, f->cause, sizeof(f->cause));
 }
 
 static tess_status read_messages(const json_t *json, const char *what, tess_error_file *f)
@@ -98,28 +80,28 @@ static tess_status read_messages(const json_t *json, const char *what, tess_erro
         tess_error_of_rank *message = &f->messages[f->n_messages++];
         TESS_CHECK(json_is_object(entry), TESS_E_FORMAT, "%s: an entry of 'messages' is not an object", what);
         message->rank = -1;
-        TESS_TRY(get_int(entry, "rank", what, &message->rank));
-        TESS_TRY(get_text(entry, "message", what, message->text, sizeof(message->text)));
+        TESS_TRY(tess_json_get_small_int(entry, "rank", what, &message->rank));
+        TESS_TRY(tess_json_copy_string(entry, "message", what, message->text, sizeof(message->text)));
     }
     return TESS_OK;
 }
 
 static tess_status read_end(const json_t *json, const char *what, tess_error_file *f)
 {
-    TESS_TRY(get_text(json, "kind", what, f->kind, sizeof(f->kind)));
-    TESS_TRY(get_text(json, "cause", what, f->cause, sizeof(f->cause)));
-    TESS_TRY(get_text(json, "advice", what, f->advice, sizeof(f->advice)));
-    TESS_TRY(get_int(json, "rank", what, &f->rank));
-    TESS_TRY(get_text(json, "host", what, f->host, sizeof(f->host)));
-    TESS_TRY(get_int(json, "pid", what, &f->pid));
-    TESS_TRY(get_int(json, "signal", what, &f->signal));
-    TESS_TRY(get_int(json, "exit_code", what, &f->exit_code));
-    TESS_TRY(get_int(json, "job_exit_code", what, &f->job_code));
+    TESS_TRY(tess_json_copy_string(json, "kind", what, f->kind, sizeof(f->kind)));
+    TESS_TRY(tess_json_copy_string(json, "cause", what, f->cause, sizeof(f->cause)));
+    TESS_TRY(tess_json_copy_string(json, "advice", what, f->advice, sizeof(f->advice)));
+    TESS_TRY(tess_json_get_small_int(json, "rank", what, &f->rank));
+    TESS_TRY(tess_json_copy_string(json, "host", what, f->host, sizeof(f->host)));
+    TESS_TRY(tess_json_get_small_int(json, "pid", what, &f->pid));
+    TESS_TRY(tess_json_get_small_int(json, "signal", what, &f->signal));
+    TESS_TRY(tess_json_get_small_int(json, "exit_code", what, &f->exit_code));
+    TESS_TRY(tess_json_get_small_int(json, "job_exit_code", what, &f->job_code));
     TESS_TRY(tess_json_get_int(json, "step", what, &f->step));
     TESS_TRY(tess_json_get_int(json, "steps_done", what, &f->steps_done));
-    TESS_TRY(get_text(json, "phase", what, f->phase, sizeof(f->phase)));
-    TESS_TRY(get_text(json, "output_file", what, f->output_file, sizeof(f->output_file)));
-    return get_text(json, "output", what, f->output, sizeof(f->output));
+    TESS_TRY(tess_json_copy_string(json, "phase", what, f->phase, sizeof(f->phase)));
+    TESS_TRY(tess_json_copy_string(json, "output_file", what, f->output_file, sizeof(f->output_file)));
+    return tess_json_copy_string(json, "output", what, f->output, sizeof(f->output));
 }
 
 static tess_status read_all(const json_t *json, const char *what, tess_error_file *f)
@@ -130,13 +112,13 @@ static tess_status read_all(const json_t *json, const char *what, tess_error_fil
     TESS_TRY(read_message(json, what, f));
     if (!tess_json_has(json, "format"))
         return TESS_OK;
-    TESS_TRY(get_text(json, "version", what, f->version, sizeof(f->version)));
+    TESS_TRY(tess_json_copy_string(json, "version", what, f->version, sizeof(f->version)));
     TESS_TRY(tess_json_get_int(json, "time_ns", what, &time_ns));
     f->time_ns = time_ns > 0 ? (uint64_t)time_ns : 0;
-    TESS_TRY(get_text(json, "job", what, f->folder, sizeof(f->folder)));
-    TESS_TRY(get_text(json, "command", what, f->command, sizeof(f->command)));
-    TESS_TRY(get_int(json, "attempt", what, &f->attempt));
-    TESS_TRY(get_int(json, "world", what, &f->world));
+    TESS_TRY(tess_json_copy_string(json, "job", what, f->folder, sizeof(f->folder)));
+    TESS_TRY(tess_json_copy_string(json, "command", what, f->command, sizeof(f->command)));
+    TESS_TRY(tess_json_get_small_int(json, "attempt", what, &f->attempt));
+    TESS_TRY(tess_json_get_small_int(json, "world", what, &f->world));
     TESS_TRY(read_end(json, what, f));
     return read_messages(json, what, f);
 }

@@ -1,7 +1,5 @@
 #include "trace/job_file.h"
 
-#include <limits.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/os/os.h"
@@ -68,15 +66,6 @@ tess_status tess_job_file_write(const tess_job_file *file, const char *path)
 }
 
 /* ---- Reading ---- */
-static tess_status get_int(const json_t *object, const char *key, const char *what, int *value)
-{
-    int64_t number = *value;
-    TESS_TRY(tess_json_get_int(object, key, what, &number));
-    TESS_CHECK(number >= INT_MIN && number <= INT_MAX, TESS_E_FORMAT, "%s: '%s' is %lld", what, key, (long long)number);
-    *value = (int)number;
-    return TESS_OK;
-}
-
 static tess_status get_time(const json_t *object, const char *key, const char *what, uint64_t *value)
 {
     int64_t number = 0;
@@ -86,35 +75,27 @@ static tess_status get_time(const json_t *object, const char *key, const char *w
     return TESS_OK;
 }
 
-static tess_status get_text(const json_t *object, const char *key, const char *what, char *text, size_t size)
-{
-    const char *value = "";
-    TESS_TRY(tess_json_get_string(object, key, what, &value));
-    snprintf(text, size, "%s", value);
-    return TESS_OK;
-}
-
 static tess_status read_rank(const json_t *json, const char *what, tess_job_file *file)
 {
     int number = -1;
     TESS_CHECK(json_is_object(json), TESS_E_FORMAT, "%s: an entry of 'ranks' is not an object", what);
-    TESS_TRY(get_int(json, "rank", what, &number));
+    TESS_TRY(tess_json_get_small_int(json, "rank", what, &number));
     TESS_CHECK(number >= 0 && number < file->world, TESS_E_FORMAT, "%s: 'rank' is %d in a job of %d", what, number,
                file->world);
     tess_job_file_rank *rank = &file->ranks[number];
-    TESS_TRY(get_int(json, "pid", what, &rank->pid));
+    TESS_TRY(tess_json_get_small_int(json, "pid", what, &rank->pid));
     TESS_TRY(tess_json_get_bool(json, "ended", what, &rank->ended));
     TESS_TRY(tess_json_get_bool(json, "asked", what, &rank->asked));
-    TESS_TRY(get_int(json, "signal", what, &rank->signal));
-    TESS_TRY(get_int(json, "exit_code", what, &rank->exit_code));
-    TESS_TRY(get_int(json, "blames", what, &rank->blames));
+    TESS_TRY(tess_json_get_small_int(json, "signal", what, &rank->signal));
+    TESS_TRY(tess_json_get_small_int(json, "exit_code", what, &rank->exit_code));
+    TESS_TRY(tess_json_get_small_int(json, "blames", what, &rank->blames));
     TESS_CHECK(rank->blames >= -1 && rank->blames < file->world, TESS_E_FORMAT, "%s: 'blames' is %d in a job of %d",
                what, rank->blames, file->world);
     TESS_TRY(get_time(json, "ended_ns", what, &rank->ended_ns));
-    TESS_TRY(get_text(json, "host", what, rank->host, sizeof(rank->host)));
-    TESS_TRY(get_text(json, "situation", what, rank->situation, sizeof(rank->situation)));
-    TESS_TRY(get_text(json, "why", what, rank->why, sizeof(rank->why)));
-    return get_text(json, "error", what, rank->error, sizeof(rank->error));
+    TESS_TRY(tess_json_copy_string(json, "host", what, rank->host, sizeof(rank->host)));
+    TESS_TRY(tess_json_copy_string(json, "situation", what, rank->situation, sizeof(rank->situation)));
+    TESS_TRY(tess_json_copy_string(json, "why", what, rank->why, sizeof(rank->why)));
+    return tess_json_copy_string(json, "error", what, rank->error, sizeof(rank->error));
 }
 
 static tess_status read_notice(const json_t *json, const char *what, tess_job_file *file)
@@ -125,11 +106,11 @@ static tess_status read_notice(const json_t *json, const char *what, tess_job_fi
     TESS_CHECK(json_is_object(json), TESS_E_FORMAT, "%s: an entry of 'notices' is not an object", what);
     *notice = (tess_notice){.step = -1};
     TESS_TRY(get_time(json, "wall_ns", what, &notice->wall_ns));
-    TESS_TRY(get_text(json, "kind", what, kind, sizeof(kind)));
-    TESS_TRY(get_int(json, "rank", what, &rank));
+    TESS_TRY(tess_json_copy_string(json, "kind", what, kind, sizeof(kind)));
+    TESS_TRY(tess_json_get_small_int(json, "rank", what, &rank));
     TESS_CHECK(rank >= -1, TESS_E_FORMAT, "%s: a notice is about rank %d", what, rank);
     TESS_TRY(tess_json_get_int(json, "step", what, &notice->step));
-    TESS_TRY(get_text(json, "text", what, notice->text, sizeof(notice->text)));
+    TESS_TRY(tess_json_copy_string(json, "text", what, notice->text, sizeof(notice->text)));
     notice->rank = rank;
     notice->kind = tess_notice_kind_of(kind);
     file->n_notices++;
@@ -155,9 +136,9 @@ static tess_status read_job(const json_t *json, const char *what, tess_job_file 
     json_t *entry, *ranks = json_object_get(json, "ranks");
     TESS_TRY(get_time(json, "begin_ns", what, &file->begin_ns));
     TESS_TRY(get_time(json, "end_ns", what, &file->end_ns));
-    TESS_TRY(get_int(json, "exit_code", what, &file->exit_code));
-    TESS_TRY(get_text(json, "command", what, file->command, sizeof(file->command)));
-    TESS_TRY(get_text(json, "verdict", what, file->diagnosis, sizeof(file->diagnosis)));
+    TESS_TRY(tess_json_get_small_int(json, "exit_code", what, &file->exit_code));
+    TESS_TRY(tess_json_copy_string(json, "command", what, file->command, sizeof(file->command)));
+    TESS_TRY(tess_json_copy_string(json, "verdict", what, file->diagnosis, sizeof(file->diagnosis)));
     TESS_TRY(read_notices(json, what, file));
     TESS_CHECK(ranks == NULL || json_is_array(ranks), TESS_E_FORMAT, "%s: 'ranks' is not a list", what);
     json_array_foreach (ranks, i, entry)
@@ -169,10 +150,10 @@ static tess_status read_json(tess_mem *mem, const json_t *json, const char *what
 {
     int version = 0, world = 0;
     TESS_CHECK(json_is_object(json), TESS_E_FORMAT, "%s: not a JSON object", what);
-    TESS_TRY(get_int(json, "version", what, &version));
+    TESS_TRY(tess_json_get_small_int(json, "version", what, &version));
     TESS_CHECK(version == TESS_JOB_FILE_VERSION, TESS_E_FORMAT, "%s: version %d; this program reads version %d", what,
                version, TESS_JOB_FILE_VERSION);
-    TESS_TRY(get_int(json, "world", what, &world));
+    TESS_TRY(tess_json_get_small_int(json, "world", what, &world));
     TESS_CHECK(world >= 1 && world <= TESS_JOB_FILE_MAX_RANKS, TESS_E_FORMAT, "%s: 'world' is %d", what, world);
     TESS_TRY(tess_job_file_create(mem, world, file));
     tess_status status = read_job(json, what, file);

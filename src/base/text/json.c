@@ -1,6 +1,7 @@
 #include "base/text/json.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -204,6 +205,23 @@ tess_status tess_json_get_string(const json_t *object, const char *key, const ch
         return TESS_OK;
     TESS_CHECK(json_is_string(value), TESS_E_FORMAT, "%s: '%s' is %s: expected a string", what, key, type_name(value));
     *result = json_string_value(value);
+    return TESS_OK;
+}
+
+tess_status tess_json_get_small_int(const json_t *object, const char *key, const char *what, int *value)
+{
+    int64_t number = *value;
+    TESS_TRY(tess_json_get_int(object, key, what, &number));
+    TESS_CHECK(number >= INT_MIN && number <= INT_MAX, TESS_E_FORMAT, "%s: '%s' is %lld", what, key, (long long)number);
+    *value = (int)number;
+    return TESS_OK;
+}
+
+tess_status tess_json_copy_string(const json_t *object, const char *key, const char *what, char *text, size_t size)
+{
+    const char *value = "";
+    TESS_TRY(tess_json_get_string(object, key, what, &value));
+    snprintf(text, size, "%s", value);
     return TESS_OK;
 }
 

@@ -27,6 +27,10 @@ tess_status tess_json_get_int(const json_t *object, const char *key, const char 
 tess_status tess_json_get_double(const json_t *object, const char *key, const char *what, double *value);
 tess_status tess_json_get_bool(const json_t *object, const char *key, const char *what, bool *value);
 tess_status tess_json_get_string(const json_t *object, const char *key, const char *what, const char **value);
+/* tess_json_get_int for a number that an int holds. TESS_E_FORMAT: also if it does not. */
+tess_status tess_json_get_small_int(const json_t *object, const char *key, const char *what, int *value);
+/* tess_json_get_string into `text` (size), cut where it is longer. A member that is absent is "". */
+tess_status tess_json_copy_string(const json_t *object, const char *key, const char *what, char *text, size_t size);
 
 /* Makes a JSON string of any bytes, as a new reference. If they are not UTF-8, bytes beyond ASCII become '?' and the
  * text is cut after 2047 bytes. */

@@ -10,6 +10,7 @@
 #include "base/text/json.h"
 #include "bench/plan/calibrate.h"
 #include "bench/plan/measure_plan.h"
+#include "cli/plan/load_machine.h"
 #include "engine/model/adapter.h"
 #include "engine/model/model_file.h"
 #include "plan/kernel_times.h"
@@ -31,22 +32,13 @@ typedef struct plan_session {
     tess_config config;
     tess_model_config model;
     tess_kernel_times times;
-    char times_path[1024];
+    char times_path[CLI_TIMES_PATH];
     tess_machine machine;
     tess_planner *planner;
     tess_plan_request request;
 } plan_session;
 
 /* ---- Measured times ---- */
-/* Loads this machine's times, if there are any. */
-static tess_status load_times(plan_session *s)
-{
-    s->times.mem = s->mem;
-    TESS_TRY(
-        tess_kernel_times_path(s->flags->cache != NULL ? s->flags->cache : "", s->times_path, sizeof(s->times_path)));
-    return tess_os_is_file(s->times_path) ? tess_kernel_times_load(&s->times, s->times_path) : TESS_OK;
-}
-
 static tess_status save_times(plan_session *s)
 {
     char folder[1024];
@@ -79,14 +71,6 @@ static tess_status load_run(plan_session *s, char *const *words, int n_words)
     TESS_TRY(tess_config_check_step(&s->config, (int)s->flags->ranks));
     TESS_TRY(tess_config_load_model(&s->config, NULL, &s->model));
     return tess_config_check_trainable(s->mem, &s->config, &s->model);
-}
-
-static tess_status load_machine(plan_session *s)
-{
-    const char *name = s->flags->machine;
-    if (name == NULL || strcmp(name, "here") == 0)
-        return tess_machine_here(s->mem, s->times.n_calls > 0 ? &s->times : NULL, &s->machine);
-    return tess_machine_load(s->mem, name, &s->machine);
 }
 
 static tess_status make_request(plan_session *s)
@@ -163,7 +147,7 @@ static tess_status measure(plan_session *s)
     tess_measured_step step;
     tess_memory_of_rank rank0;
     const tess_memory_plan of = tess_memory_plan_of(&s->config, (int)s->flags->ranks);
-    TESS_CHECK(s->flags->machine == NULL || strcmp(s->flags->machine, "here") == 0, TESS_E_INVALID,
+    TESS_CHECK(cli_machine_is_here(s->flags->machine), TESS_E_INVALID,
                "--measure runs steps on this machine: leave --machine out");
     TESS_TRY(tess_plan_make(s->planner, &s->request, &plan));
     TESS_TRY(tess_memory_predict_rank(&s->model, &of, 0, &rank0));
@@ -198,10 +182,9 @@ static tess_status calibrate(plan_session *s, bool has_config)
 /* Loads the times that a plan of this machine stands on. A calibration replaces a file that cannot be read. */
 static tess_status load_times_for(plan_session *s)
 {
-    const char *machine = s->flags->machine;
-    if (s->flags->calibrate == NULL && machine != NULL && strcmp(machine, "here") != 0)
+    if (s->flags->calibrate == NULL && !cli_machine_is_here(s->flags->machine))
         return TESS_OK;
-    tess_status status = load_times(s);
+    tess_status status = cli_load_times(s->mem, s->flags->cache, &s->times, s->times_path);
     if (status != TESS_E_FORMAT || s->flags->calibrate == NULL)
         return status;
     tess_error_clear();
@@ -216,25 +199,16 @@ static tess_status run_session(plan_session *s, char *const *words, int n_words)
         TESS_TRY(load_run(s, words, n_words));
     if (s->flags->calibrate != NULL)
         return calibrate(s, n_words > 0);
-    TESS_TRY(load_machine(s));
+    TESS_TRY(cli_load_machine(s->mem, s->flags->machine, &s->times, &s->machine));
     TESS_TRY(make_request(s));
     return s->flags->measure != NULL ? measure(s) : show_plan(s);
 }
 
 static const cli_command *const verbs[] = {&cli_plan_search, &cli_plan_advise};
 
-/* The verb that the first word names, or NULL. */
-static const cli_command *verb_of(int argc, char **argv)
-{
-    for (size_t i = 0; argc > 1 && i < sizeof(verbs) / sizeof(verbs[0]); i++)
-        if (strcmp(argv[1], strchr(verbs[i]->name, ' ') + 1) == 0)
-            return verbs[i];
-    return NULL;
-}
-
 static int run(tess_mem *mem, int argc, char **argv)
 {
-    const cli_command *verb = verb_of(argc, argv);
+    const cli_command *verb = cli_find_verb(argc, argv, verbs, sizeof(verbs) / sizeof(verbs[0]));
     if (verb != NULL)
         return cli_run_command(mem, argc - 1, argv + 1, verb);
     plan_flags f = {.ranks = 1, .steps = STEPS};

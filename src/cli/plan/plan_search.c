@@ -7,9 +7,9 @@
 #include "base/text/text.h"
 #include "cli/cli.h"
 #include "cli/plan/cli_plan.h"
+#include "cli/plan/load_machine.h"
 #include "cli/plan/written_config.h"
 #include "engine/model/model_file.h"
-#include "plan/kernel_times.h"
 #include "plan/layout_search.h"
 
 enum { JSON_VERSION = 1, MOST_TOP = 50, MORE_RANKS = 4 };
@@ -270,28 +270,17 @@ static tess_status fill_report(search_job *job, json_t *report)
 }
 
 /* ---- The command ---- */
-/* The machine of --machine, or this one, as it was calibrated. */
-static tess_status load_machine(search_job *job)
-{
-    char path[1024];
-    const char *name = job->flags->machine;
-    if (name != NULL && strcmp(name, "here") != 0)
-        return tess_machine_load(job->mem, name, &job->machine);
-    job->times.mem = job->mem;
-    TESS_TRY(tess_kernel_times_path("", path, sizeof(path)));
-    if (tess_os_is_file(path))
-        TESS_TRY(tess_kernel_times_load(&job->times, path));
-    return tess_machine_here(job->mem, job->times.n_calls > 0 ? &job->times : NULL, &job->machine);
-}
-
 static tess_status read_request(search_job *job, char *const *overrides, int n)
 {
     tess_ranks ranks;
+    char path[CLI_TIMES_PATH];
     tess_plan_request *plan = &job->request.plan;
     TESS_TRY(cli_count_ranks(job->flags->ranks, &ranks));
     TESS_TRY(tess_config_load(job->mem, job->path, overrides, n, &job->config));
     TESS_TRY(tess_config_load_model(&job->config, NULL, &job->model));
-    TESS_TRY(load_machine(job));
+    if (cli_machine_is_here(job->flags->machine))
+        TESS_TRY(cli_load_times(job->mem, NULL, &job->times, path));
+    TESS_TRY(cli_load_machine(job->mem, job->flags->machine, &job->times, &job->machine));
     if (job->config.training.global_batch_size == 0)
         job->config.training.global_batch_size = job->config.training.local_batch_size * ranks.n;
     *plan =

@@ -1,0 +1,18 @@
+/* Loads the machine that a plan is for. */
+#ifndef TESS_CLI_PLAN_LOAD_MACHINE_H
+#define TESS_CLI_PLAN_LOAD_MACHINE_H
+
+#include "plan/kernel_times.h"
+#include "plan/plan_machine.h"
+
+enum { CLI_TIMES_PATH = 1024 };
+
+/* Whether --machine means this machine. NULL: the flag was not given. */
+bool cli_machine_is_here(const char *name);
+/* Loads the times that were measured on this machine, if there are any, from the folder `cache`; NULL: the usual one.
+ * Writes the path of their file. Free *times with tess_kernel_times_free. */
+tess_status cli_load_times(tess_mem *mem, const char *cache, tess_kernel_times *times, char path[CLI_TIMES_PATH]);
+/* Loads the machine of --machine. This one has the peaks and times of `times`, which it borrows, if they are any. */
+tess_status cli_load_machine(tess_mem *mem, const char *name, const tess_kernel_times *times, tess_machine *machine);
+
+#endif
