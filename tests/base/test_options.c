@@ -151,8 +151,14 @@ static void defaults_are_known_however_they_are_written(void)
 {
     config c = {.n = 3, .x = 0.5, .bytes = 7};
     const tess_option half = {"x", TESS_OPTION_FLOAT, AT(x), .fallback = "5e-1", .min = -1, .max = 1};
+    const tess_option large = {"large",    TESS_OPTION_BYTES, AT(large), .fallback = "16MiB",
+                               .least = 0, .most = INT64_MAX};
     EXPECT(tess_options_is_default(&rows[0], &c) && tess_options_is_default(&rows[2], &c));
     EXPECT(tess_options_is_default(&rows[1], &c) && tess_options_is_default(&half, &c));
+    c.large = 16 << 20;
+    EXPECT(tess_options_is_default(&large, &c));
+    c.large++;
+    EXPECT(!tess_options_is_default(&large, &c));
     EXPECT_OK(set(&c, "n", "4"));
     EXPECT_OK(set(&c, "x", "0.25"));
     EXPECT_OK(set(&c, "text", "a"));

@@ -469,6 +469,12 @@ bool tess_options_is_default(const tess_option *option, const void *section)
         const double value = *(const double *)field, fallback = strtod(option->fallback, NULL);
         return value <= fallback && value >= fallback;
     }
+    if (option->type == TESS_OPTION_BYTES) {
+        int64_t fallback = 0;
+        return tess_options_bytes(option->fallback, option->unit > 1 ? option->unit : 1, option->least, option->most,
+                                  &fallback) == TESS_OK &&
+               *(const int64_t *)field == fallback;
+    }
     if (tess_options_format(option, section, text, sizeof(text)) != TESS_OK) {
         tess_error_clear();
         return false;
