@@ -9,20 +9,22 @@
 /* How a run stands, from the record of its launcher. */
 static const char *state_of(const page_run *run, char *text, size_t size)
 {
-    const double end = page_member(run->job, "end_ns"), code = page_member(run->job, "exit_code");
+    const bool ended = page_member(run->job, "end_ns") > 0;
+    const json_t *exit_code = json_object_get(run->job, "exit_code");
+    const int64_t code = json_integer_value(exit_code);
     const char *failure = page_string(run->failure, "class");
     if (failure[0] != '\0')
         snprintf(text, size, "failed: %s", failure);
     else if (run->job == NULL)
         return "";
-    else if (!(end > 0))
+    else if (!ended || !json_is_integer(exit_code))
         snprintf(text, size, "runs, or was killed with its launcher");
     else if (code == 0)
         snprintf(text, size, "ended");
     else if (code == 130 || code == 143)
         snprintf(text, size, "stopped by a signal");
     else
-        snprintf(text, size, "failed with exit code %d", (int)code);
+        snprintf(text, size, "failed with exit code %lld", (long long)code);
     return text;
 }
 
