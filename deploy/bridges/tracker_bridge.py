@@ -50,7 +50,7 @@ class Bridge:
         except (OSError, ValueError, KeyError):
             pass
 
-    # What a tracker's bridge defines.
+    # Each bridge defines these methods.
 
     def open(self, header):
         """Opens the tracker's run `self.id`, or a new one if it is None, and sets `self.id`."""
@@ -71,7 +71,7 @@ class Bridge:
         """Ends the tracker's run. Status: finished, interrupted, failed, or killed if the lines ended without an end."""
         raise NotImplementedError
 
-    # What all bridges share.
+    # All bridges share these methods.
 
     def forget(self):
         self.id, self.step, self.lines, self.rows = None, 0, 0, 0
