@@ -93,7 +93,10 @@ static const char *const hooks[TESS_HOOK_COUNT] = {[TESS_HOOK_WORK] = "optype=",
                                                    [TESS_HOOK_ASSIGNED] = "successfully assigned ",
                                                    [TESS_HOOK_PROMPT] = "root@",
                                                    [TESS_HOOK_CHECKPOINT] = "checkpoint from ",
-                                                   [TESS_HOOK_PROXY] = "[proxy service "};
+                                                   [TESS_HOOK_PROXY] = "[proxy service ",
+                                                   [TESS_HOOK_WATCHDOG] = "processgroup",
+                                                   [TESS_HOOK_KIND] = "kind: pod",
+                                                   [TESS_HOOK_KIND_JSON] = "\"kind\":"};
 
 static const tess_table_field fields[] = {
     {"asked", offsetof(tess_log_entry, asked), false},       {"role", offsetof(tess_log_entry, role_text), true},
@@ -104,7 +107,8 @@ static const tess_table_field fields[] = {
     {"fallback", offsetof(tess_log_entry, fallback), false}, {"quotes", offsetof(tess_log_entry, quotes), false},
     {"reached", offsetof(tess_log_entry, reached), false},   {"differ", offsetof(tess_log_entry, differ), false},
     {"alone", offsetof(tess_log_entry, alone), false},       {"lasts", offsetof(tess_log_entry, lasts), false},
-    {"restarts", offsetof(tess_log_entry, restarts), false}, {"symptom", offsetof(tess_log_entry, symptom), true},
+    {"restarts", offsetof(tess_log_entry, restarts), false}, {"waits", offsetof(tess_log_entry, waits), false},
+    {"symptom", offsetof(tess_log_entry, symptom), true},
     {"cause", offsetof(tess_log_entry, cause), false},       {"check", offsetof(tess_log_entry, check), false},
     {"fix", offsetof(tess_log_entry, fix), false},           {"myth", offsetof(tess_log_entry, myth), false},
     {"source", offsetof(tess_log_entry, source), false}};
@@ -364,6 +368,7 @@ static tess_status prepare(tess_knowledge *k)
         TESS_TRY(check_advice(entry));
         TESS_TRY(read_yes(entry, "lasts", entry->lasts, &entry->is_lasting));
         TESS_TRY(read_yes(entry, "restarts", entry->restarts, &entry->is_restart));
+        TESS_TRY(read_yes(entry, "waits", entry->waits, &entry->is_wait));
         TESS_TRY(read_yes(entry, "beats", entry->beats, &entry->is_beat));
         TESS_TRY(read_yes(entry, "asked", entry->asked, &entry->is_asked));
         TESS_TRY(read_yes(entry, "limit", entry->limit, &entry->is_limit));

@@ -199,7 +199,9 @@ static bool continues(const log_lines *lines, const char *line, size_t n, size_t
     if (log_wrap_joins(lines->wrap, line + last, n - last, next, next_n))
         return true;
     *space = true;
-    return log_message_is_open(line, n) && log_message_goes_on(line, n, next, next_n, skip);
+    if (log_message_is_open(line, n) && log_message_goes_on(line, n, next, next_n, skip))
+        return true;
+    return log_report_goes_on(line, n, next, next_n, skip, space);
 }
 
 /* Joins the lines that continue the line of *n bytes at lines->begin. Its bytes are moved up to the next line, over
@@ -256,7 +258,8 @@ tess_status log_lines_next(log_lines *lines, const char **text, size_t *size)
     *size = 0;
     if (!there && n == 0)
         return TESS_OK;
-    bool may_go_on = lines->wrap.width > 0 || log_message_is_open(lines->buffer + lines->begin, n);
+    const char *begin = lines->buffer + lines->begin;
+    bool may_go_on = lines->wrap.width > 0 || log_message_is_open(begin, n) || log_report_is_open(begin, n);
     if (lines->ends_line && there && may_go_on)
         TESS_TRY(join(lines, &n));
     if (lines->ends_line)
