@@ -198,9 +198,10 @@ static tess_status read_who(tess_log_entry *entry)
     entry->by_gpu = entry->who != NULL && strcmp(entry->who, "gpu") == 0;
     entry->by_host = entry->by_gpu || (entry->who != NULL && strcmp(entry->who, "host") == 0);
     entry->by_pod = entry->who != NULL && strcmp(entry->who, "pod") == 0;
-    entry->by_reporter |= entry->by_pod;
+    entry->by_reporter |= entry->by_pod && entry->role != TESS_LOG_EFFECT;
     entry->scope = read_scope(entry);
-    TESS_CHECK(entry->who == NULL || entry->by_reporter || entry->by_host || entry->scope != TESS_LOG_OF_PROGRAM,
+    TESS_CHECK(entry->who == NULL || entry->by_reporter || entry->by_host || entry->by_pod ||
+                   entry->scope != TESS_LOG_OF_PROGRAM,
                TESS_E_FORMAT,
                "%s:%d: %s: who '%.40s': write reporter, endpoint, file, pod, host, gpu, or process or job (of an end), "
                "or leave it "

@@ -193,15 +193,15 @@ static size_t measure(const log_lines *lines, bool *there)
 static bool continues(const log_lines *lines, const char *line, size_t n, size_t last, const char *next, size_t next_n,
                       size_t *skip, bool *space)
 {
+    if (log_report_goes_on(line, n, next, next_n, skip, space)) /* the words of a report say more than the width */
+        return true;
     *skip = 0;
     *space =
         lines->wrap.at_words && n > 0 && line[n - 1] != ' '; /* some programs leave the blank at the end of the line */
     if (log_wrap_joins(lines->wrap, line + last, n - last, next, next_n))
         return true;
     *space = true;
-    if (log_message_is_open(line, n) && log_message_goes_on(line, n, next, next_n, skip))
-        return true;
-    return log_report_goes_on(line, n, next, next_n, skip, space);
+    return log_message_is_open(line, n) && log_message_goes_on(line, n, next, next_n, skip);
 }
 
 /* Joins the lines that continue the line of *n bytes at lines->begin. Its bytes are moved up to the next line, over

@@ -58,7 +58,7 @@ bool log_pod_of_line(const char *line, size_t size, char pod[64])
                  {"Pod \"", NULL, false},          {"pod '", NULL, false},
                  {" pod/", NULL, false},           {" pods/", NULL, false},
                  {" Pod/", NULL, false},           {"reated pod: ", NULL, false},
-                 {"eleted pod: ", NULL, false},    {"pod: ", NULL, true},
+                 {"eleted pod: ", NULL, false},    {"pod=", NULL, true},             {"pod: ", NULL, true},
                  {" pod ", NULL, true},            {"Pod ", NULL, true}};
     const char *end = line + (size < 2048 ? size : 2048);
     if (memmem(line, (size_t)(end - line), "od", 2) == NULL)
@@ -70,7 +70,8 @@ bool log_pod_of_line(const char *line, size_t size, char pod[64])
             const char *key = memmem(after, (size_t)(end - after), forms[i].key, strlen(forms[i].key));
             after = key != NULL ? key + strlen(forms[i].key) : NULL;
         }
-        if (after != NULL && read_name(after, end, forms[i].plain, pod))
+        bool is_agent = at != NULL && at - line >= 2 && memcmp(at - 2, "by", 2) == 0; /* "Preempted by pod b" */
+        if (after != NULL && !is_agent && read_name(after, end, forms[i].plain, pod))
             return true;
     }
     return false;
