@@ -110,7 +110,7 @@ static const char *const reports[TESS_REPORT_COUNT] = {
                                 "more",
     [TESS_REPORT_DISTANCE] = "{culprits} {n_culprits:is|are} {n} collective{n_n:|s} {side} {in_it}",
     [TESS_REPORT_STANDSTILL] = "the collective ran for {ran} h before its limit of {timeout} h was noticed: the "
-                               "processes, or their host, stood still meanwhile",
+                               "processes, or their host, probably stood still meanwhile",
     [TESS_REPORT_GROUPS] = "ranks wait in collectives of different groups: {in_it} in {work}, {in_other_group} in "
                            "{other_work}",
     [TESS_REPORT_APART] = "ranks wait in different collectives: {in_it} in {work}, {in_other_group} in {other_work}; the "

@@ -561,6 +561,10 @@ tess_status log_read_json(const char *line, size_t size, log_text_fn take, void 
  * the line gives none. */
 tess_status log_note_failure(survey_reading *reading, uint64_t hooks, const char *line, size_t size, int64_t number,
                              log_failure *failure);
+/* Notes torchrun's "Root Cause" at the end of a file, if the file ends before its exit code. */
+void log_note_cut_root(survey_reading *reading);
+/* Returns the number of ranks that ended in the same second as that "Root Cause", itself included; 0: there is none. */
+int log_cut_root(const tess_survey *survey, log_who *who);
 const log_failure *log_failure_of(const tess_survey *survey, int rank); /* returns NULL if none is known */
 /* Returns the end of the process in the form that the rules of diagnosis/ends.h need. */
 tess_end log_end_of(const log_failure *failure);

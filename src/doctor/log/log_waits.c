@@ -57,7 +57,7 @@ static void put_waits(const log_blame *b, unsigned culprits, tess_fields *fields
     put_culprits(b, culprits, fields);
     put_ranks(b, LOG_SIDE_WAITS, "waiting", fields);
     put_work(b->usual, "work", fields);
-    if (b->usual->timeout_ms >= 0)
+    if (b->usual->timeout_ms >= 1000)
         tess_fields_put(fields, "timeout", 1, "%" PRId64, b->usual->timeout_ms / 1000);
 }
 
@@ -200,7 +200,9 @@ static void report_standstill(const log_blame *b, tess_log_diagnosis *v)
 {
     const log_work *work = b->usual;
     tess_fields fields = {.n = 0};
-    if (work->timeout_ms <= 0 || work->elapsed_ms / 2 < work->timeout_ms)
+    enum { LEAST_LATE_MS = 120000 };
+    if (work->timeout_ms <= 0 || work->elapsed_ms / 2 < work->timeout_ms ||
+        work->elapsed_ms - work->timeout_ms < LEAST_LATE_MS)
         return;
     tess_fields_put(&fields, "ran", 1, "%.2g", (double)work->elapsed_ms / 3.6e6);
     tess_fields_put(&fields, "timeout", 1, "%.2g", (double)work->timeout_ms / 3.6e6);

@@ -534,7 +534,9 @@ static void read_host(const char *line, size_t size, log_who *who)
                             : stream_at(at + n, left - n) > 0 ||
                                   (end + 1 < left && ((end == n && at[end] == ':' && at[end + 1] == ' ') ||
                                                       (end > n && at[end] == '|' && at[end + 1] == ' ')));
-    if (prefix && is_host(at, n) && !(at == line && is_of_arguments(at + end + 2, left - end - 2)))
+    bool is_test = at == line && end == n && left > end + 2 &&
+                   tess_text_has(at + end + 2, left - end - 2, TESS_WORD_BEGINS, "Test NCCL failure|Test CUDA failure");
+    if (prefix && (is_host(at, n) || is_test) && !(at == line && is_of_arguments(at + end + 2, left - end - 2)))
         copy(who->host, sizeof(who->host), at, n);
     else if (prefix && at == line && line[end] == '|' && is_container(at, n) && who->actor[0] == '\0') {
         copy(who->actor, sizeof(who->actor), at, n);

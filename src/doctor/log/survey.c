@@ -465,6 +465,7 @@ tess_status tess_survey_read(tess_survey *s, const char *path)
         log_note_last_words(&r);
         log_note_repeated(&r);
         log_complete_pods(&r);
+        log_note_cut_root(&r);
         log_settle(&r);
     }
     log_lines_close(&lines);

@@ -74,6 +74,8 @@ static tess_status note_work(survey_reading *r, const char *line, size_t size, i
         return TESS_OK;
     if (work.rank < 0)
         work.rank = speaker;
+    if (work.rank < 0 && r->survey->unranked.op[0] == '\0')
+        r->survey->unranked = work;
     if (work.rank < 0 || (work.sequence < 0 && log_is_cut_report(line, size)))
         return TESS_OK;
     TESS_TRY(log_rank_at(r->survey, work.rank, &rank));
