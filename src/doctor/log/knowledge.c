@@ -96,7 +96,8 @@ static const char *const hooks[TESS_HOOK_COUNT] = {[TESS_HOOK_WORK] = "optype=",
                                                    [TESS_HOOK_PROXY] = "[proxy service ",
                                                    [TESS_HOOK_WATCHDOG] = "processgroup",
                                                    [TESS_HOOK_KIND] = "kind: pod",
-                                                   [TESS_HOOK_KIND_JSON] = "\"kind\":"};
+                                                   [TESS_HOOK_KIND_JSON] = "\"kind\":",
+                                                   [TESS_HOOK_NAME] = "name:  "};
 
 static const tess_table_field fields[] = {
     {"asked", offsetof(tess_log_entry, asked), false},       {"role", offsetof(tess_log_entry, role_text), true},

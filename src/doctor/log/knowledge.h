@@ -145,6 +145,7 @@ typedef enum tess_log_hook {
     TESS_HOOK_WATCHDOG,
     TESS_HOOK_KIND,
     TESS_HOOK_KIND_JSON,
+    TESS_HOOK_NAME,
     TESS_HOOK_COUNT
 } tess_log_hook;
 

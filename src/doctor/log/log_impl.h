@@ -326,6 +326,8 @@ typedef struct survey_reading {
     log_failure failure;           /* process of that table that is being read; rank -1: none */
     char pod[64];                  /* pod that a line last named; "": none, or several */
     log_oom_row largest;           /* largest process of the kernel's last table of processes */
+    char described[64];            /* name of a described object, which may be a pod */
+    int64_t described_line;        /* line of that name; 0: none */
     int64_t object_line;           /* line with the kind of a pod, whose name follows; 0: none */
     char node[64];                 /* node named by the description of a pod, an event or a prompt; "": none */
     bool nodes_differ;             /* events name pods on several nodes */

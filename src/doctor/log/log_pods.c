@@ -77,6 +77,32 @@ bool log_pod_of_line(const char *line, size_t size, char pod[64])
     return false;
 }
 
+/* Reads the head of a description by kubectl: "Name:  job-0", "Namespace:  team", then "Priority:" or "Node:", which only
+ * pods have there. Returns whether the line belongs to such a head. */
+static bool read_description(survey_reading *r, const char *text, size_t size, int64_t number)
+{
+    static const char name[] = "Name: ";
+    char pod[LONGEST_POD + 1];
+    if (log_begins_with(text, size, name)) {
+        size_t at = sizeof(name) - 1;
+        while (at < size && text[at] == ' ')
+            at++;
+        bool is_name = read_name(text + at, text + size, false, pod);
+        r->described_line = is_name ? number : 0;
+        if (is_name)
+            memcpy(r->described, pod, sizeof(pod));
+        return true;
+    }
+    if (r->described_line == 0 || number - r->described_line > 3)
+        return false;
+    if (tess_text_has(text, size, TESS_WORD_BEGINS, "Priority|Node: |Service Account: ")) {
+        r->described_line = 0;
+        log_note_pod(r, r->described);
+        return true;
+    }
+    return log_begins_with(text, size, "Namespace: ");
+}
+
 void log_note_object(survey_reading *r, const char *line, size_t size, int64_t number)
 {
     static const char *const names[] = {"name: ", "\"name\": \"", "\"name\":\""};
@@ -85,6 +111,8 @@ void log_note_object(survey_reading *r, const char *line, size_t size, int64_t n
     while (blanks < size && (line[blanks] == ' ' || line[blanks] == '-' || line[blanks] == '\t'))
         blanks++;
     const char *text = line + blanks, *end = line + size;
+    if (read_description(r, text, size - blanks, number))
+        return;
     if (tess_text_has(text, size - blanks, TESS_WORD_BEGINS, "kind: Pod|\"kind\": \"Pod\"|\"kind\":\"Pod\"")) {
         const size_t word = line[blanks] == '"' ? strlen("\"kind\": \"Pod\"") : strlen("kind: Pod");
         const char after = size - blanks > word ? text[word] : ' ';

@@ -326,7 +326,9 @@ static tess_status take_line(survey_reading *r, const char *line, size_t size, i
     watch_trace(r, line, size, number);
     TESS_TRY(log_stacks_take(&r->survey->stacks, line, size, r->path_who.n_ranks > 0 ? r->path_who.ranks[0] : -1));
     log_find_line(r, line, size, number, &nobody, &found);
-    if (r->object_line > 0 || found.hooks & (TESS_HOOK_BIT(TESS_HOOK_KIND) | TESS_HOOK_BIT(TESS_HOOK_KIND_JSON)))
+    const uint64_t objects =
+        TESS_HOOK_BIT(TESS_HOOK_KIND) | TESS_HOOK_BIT(TESS_HOOK_KIND_JSON) | TESS_HOOK_BIT(TESS_HOOK_NAME);
+    if (r->object_line > 0 || r->described_line > 0 || found.hooks & objects)
         log_note_object(r, line, size, number);
     note_beat(r, &found, line, size);
     if (found.has_a_word) { /* the words of an object may belong to its messages */
