@@ -111,7 +111,8 @@ bool log_report_goes_on(const char *line, size_t size, const char *next, size_t 
         digits == next_size && (is_digit(line[size - 1]) || line[size - 1] == ':' || line[size - 1] == ' ');
     return is_number || ends_report(line, size, next, next_size) ||
            tess_text_has(next, next_size, TESS_WORD_IN,
-                         "SeqNum=|OpType=|NumelIn=|NumelOut=|Out=|TensorShape=|Timeout(ms)=|ran for |milliseconds|"
+                         "(either an error|Watchdog caught|Rank |SeqNum=|OpType=|NumelIn=|NumelOut=|Out=|TensorShape=|"
+                         "Timeout(ms)=|ran for |milliseconds|"
                          "before timing|timing out|last enqueued |last completed |work: |by watchdog|"
                          "collective operation|operation timeout");
 }

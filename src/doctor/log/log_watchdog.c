@@ -103,6 +103,8 @@ static const char *find_work(const char *text)
 
 /* the watchdog's report of a timeout: its first words, and its last ones */
 static const char report[] = "Watchdog caught collective operation timeout", report_end[] = "before timing out";
+/* the first words of what it prints after that */
+static const char exception[] = "Exception (either an error or timeout) detected by watchdog at work";
 
 bool log_parse_work(const char *line, size_t size, log_work *work)
 {
@@ -149,7 +151,8 @@ bool log_is_cut_report(const char *line, size_t size)
             return true;
         at = close != NULL ? close : at;
     }
-    return strncmp(at, report, strlen(at)) == 0; /* the text ends within, or before, the first words */
+    /* the text ends within, or before, the first words */
+    return strncmp(at, report, strlen(at)) == 0 || strncmp(at, exception, strlen(at)) == 0;
 }
 
 /* Parses "CollectiveFingerPrint(SequenceNumber=101, OpType=ALLGATHER, TensorShape=[1], ...)" in the text before
