@@ -1,5 +1,5 @@
-/* Reports of PyTorch's watchdog that a terminal, a launcher or an excerpt broke or cut off. They keep their facts, and a
- * rank whose report is cut off is never taken for the one that did not come. */
+/* Reports of PyTorch's watchdog that a terminal, a launcher or an excerpt broke or cut off. They keep their facts, and
+ * a rank whose report is cut off is never taken for the one that did not come. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -178,8 +178,8 @@ static void other_lines_are_not_taken_into_a_report(void)
     begin();
     write_timeout(line, sizeof(line), prefixes[0], 1);
     line[130] = '\0'; /* within the report */
-    snprintf(text, sizeof(text), "%s\nTraceback (most recent call last):\n  File \"t.py\", line 3, in f\nValueError: x\n",
-             line);
+    snprintf(text, sizeof(text),
+             "%s\nTraceback (most recent call last):\n  File \"t.py\", line 3, in f\nValueError: x\n", line);
     judge(text, 0);
     EXPECT_CONTAINS(diagnosis.headline, "ValueError: x");
     tess_survey_free(&survey);
@@ -214,12 +214,9 @@ static void ranks_apart_are_no_groups_unless_the_log_says_so(void)
 }
 
 static const test_case cases[] = {
-    CASE(reports_keep_their_facts_however_they_are_broken),
-    CASE(reports_are_joined_after_any_word),
-    CASE(nobody_is_missing_after_the_log_was_cut_off),
-    CASE(other_lines_are_not_taken_into_a_report),
-    CASE(a_report_without_a_rank_tells_its_collective),
-    CASE(ranks_apart_are_no_groups_unless_the_log_says_so),
+    CASE(reports_keep_their_facts_however_they_are_broken), CASE(reports_are_joined_after_any_word),
+    CASE(nobody_is_missing_after_the_log_was_cut_off),      CASE(other_lines_are_not_taken_into_a_report),
+    CASE(a_report_without_a_rank_tells_its_collective),     CASE(ranks_apart_are_no_groups_unless_the_log_says_so),
 };
 
 TEST_MAIN(cases)

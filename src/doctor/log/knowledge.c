@@ -109,10 +109,9 @@ static const tess_table_field fields[] = {
     {"reached", offsetof(tess_log_entry, reached), false},   {"differ", offsetof(tess_log_entry, differ), false},
     {"alone", offsetof(tess_log_entry, alone), false},       {"lasts", offsetof(tess_log_entry, lasts), false},
     {"restarts", offsetof(tess_log_entry, restarts), false}, {"waits", offsetof(tess_log_entry, waits), false},
-    {"symptom", offsetof(tess_log_entry, symptom), true},
-    {"cause", offsetof(tess_log_entry, cause), false},       {"check", offsetof(tess_log_entry, check), false},
-    {"fix", offsetof(tess_log_entry, fix), false},           {"myth", offsetof(tess_log_entry, myth), false},
-    {"source", offsetof(tess_log_entry, source), false}};
+    {"symptom", offsetof(tess_log_entry, symptom), true},    {"cause", offsetof(tess_log_entry, cause), false},
+    {"check", offsetof(tess_log_entry, check), false},       {"fix", offsetof(tess_log_entry, fix), false},
+    {"myth", offsetof(tess_log_entry, myth), false},         {"source", offsetof(tess_log_entry, source), false}};
 
 int tess_knowledge_n(const tess_knowledge *k)
 {

@@ -49,17 +49,29 @@ bool log_pod_of_line(const char *line, size_t size, char pod[64])
     static const struct {
         const char *words, *key;
         bool plain;
-    } forms[] = {{"pod=\"", NULL, false},          {"Kind:\"Pod\"", "Name:\"", false},
-                 {"\"kind\":\"Pod\"", "\"name\":\"", false}, {"\"kind\": \"Pod\"", "\"name\": \"", false},
-                 {"\"pod\":\"", NULL, false},      {"\"pod\": \"", NULL, false},
-                 {"podName=\"", NULL, false},      {"pod_name=\"", NULL, false},
-                 {"podName=", NULL, false},        {"pod_name=", NULL, false},
-                 {"pod \"", NULL, false},          {"pods \"", NULL, false},
-                 {"Pod \"", NULL, false},          {"pod '", NULL, false},
-                 {" pod/", NULL, false},           {" pods/", NULL, false},
-                 {" Pod/", NULL, false},           {"reated pod: ", NULL, false},
-                 {"eleted pod: ", NULL, false},    {"pod=", NULL, true},             {"pod: ", NULL, true},
-                 {" pod ", NULL, true},            {"Pod ", NULL, true}};
+    } forms[] = {{"pod=\"", NULL, false},
+                 {"Kind:\"Pod\"", "Name:\"", false},
+                 {"\"kind\":\"Pod\"", "\"name\":\"", false},
+                 {"\"kind\": \"Pod\"", "\"name\": \"", false},
+                 {"\"pod\":\"", NULL, false},
+                 {"\"pod\": \"", NULL, false},
+                 {"podName=\"", NULL, false},
+                 {"pod_name=\"", NULL, false},
+                 {"podName=", NULL, false},
+                 {"pod_name=", NULL, false},
+                 {"pod \"", NULL, false},
+                 {"pods \"", NULL, false},
+                 {"Pod \"", NULL, false},
+                 {"pod '", NULL, false},
+                 {" pod/", NULL, false},
+                 {" pods/", NULL, false},
+                 {" Pod/", NULL, false},
+                 {"reated pod: ", NULL, false},
+                 {"eleted pod: ", NULL, false},
+                 {"pod=", NULL, true},
+                 {"pod: ", NULL, true},
+                 {" pod ", NULL, true},
+                 {"Pod ", NULL, true}};
     const char *end = line + (size < 2048 ? size : 2048);
     if (memmem(line, (size_t)(end - line), "od", 2) == NULL)
         return false;
@@ -77,8 +89,8 @@ bool log_pod_of_line(const char *line, size_t size, char pod[64])
     return false;
 }
 
-/* Reads the head of a description by kubectl: "Name:  job-0", "Namespace:  team", then "Priority:" or "Node:", which only
- * pods have there. Returns whether the line belongs to such a head. */
+/* Reads the head of a description by kubectl: "Name:  job-0", "Namespace:  team", then "Priority:" or "Node:", which
+ * only pods have there. Returns whether the line belongs to such a head. */
 static bool read_description(survey_reading *r, const char *text, size_t size, int64_t number)
 {
     static const char name[] = "Name: ";
@@ -139,8 +151,8 @@ void log_complete_pods(survey_reading *r)
 {
     for (int i = 0; r->pod[0] != '\0' && i < tess_knowledge_n(r->survey->knowledge); i++) {
         log_match *match = &r->survey->matches[i];
-        if (!tess_knowledge_at(r->survey->knowledge, i)->by_pod || match->n_lines == 0 || match->first.file != r->file ||
-            match->who.actor[0] != '\0')
+        if (!tess_knowledge_at(r->survey->knowledge, i)->by_pod || match->n_lines == 0 ||
+            match->first.file != r->file || match->who.actor[0] != '\0')
             continue;
         snprintf(match->who.actor, sizeof(match->who.actor), "%s", r->pod);
         match->who.noun = "pod";

@@ -1,5 +1,5 @@
-/* Joins the watchdog's reports of PyTorch where a terminal, a launcher or a log collector broke them into several lines.
- * Their words are known, so this needs no width: one report in a log is enough. */
+/* Joins the watchdog's reports of PyTorch where a terminal, a launcher or a log collector broke them into several
+ * lines. Their words are known, so this needs no width: one report in a log is enough. */
 #include <ctype.h>
 #include <string.h>
 
@@ -9,10 +9,10 @@ enum { MOST_REPORT = 1200, LONGEST_WORD = 24 };
 
 /* The words of the reports, without their numbers and names. */
 static const char *const words[] = {
-    "Watchdog", "caught",   "collective", "operation", "timeout", "ran",     "for",      "milliseconds", "before",
-    "timing",   "out",      "Exception",  "either",    "an",      "error",   "or",       "detected",     "by",
-    "watchdog", "at",       "work",       "last",      "NCCL",    "enqueued", "completed", "Timeout",     "failure",
-    "sequence", "id",       "PG",         "status",    "Rank",
+    "Watchdog",  "caught",  "collective", "operation", "timeout", "ran",  "for",    "milliseconds",
+    "before",    "timing",  "out",        "Exception", "either",  "an",   "error",  "or",
+    "detected",  "by",      "watchdog",   "at",        "work",    "last", "NCCL",   "enqueued",
+    "completed", "Timeout", "failure",    "sequence",  "id",      "PG",   "status", "Rank",
 };
 
 static bool is_word(const char *text, size_t size)
@@ -89,6 +89,11 @@ static bool ends_report(const char *line, size_t size, const char *next, size_t 
     return next_size <= LONGEST_WORD && memmem(letters, n, end, sizeof(end) - 1) != NULL;
 }
 
+static bool both_have(const char *line, size_t size, const char *next, size_t next_size, const char *heads)
+{
+    return tess_text_has(line, size, TESS_WORD_IN, heads) && tess_text_has(next, next_size, TESS_WORD_IN, heads);
+}
+
 bool log_report_goes_on(const char *line, size_t size, const char *next, size_t next_size, size_t *skip, bool *space)
 {
     size_t blanks = 0;
@@ -97,10 +102,9 @@ bool log_report_goes_on(const char *line, size_t size, const char *next, size_t 
     *skip = blanks > 1 ? blanks : 0; /* one blank belongs to the text */
     next += *skip;
     next_size -= *skip;
-    static const char heads[] = ".cpp:|[PG |[Rank ";
-    bool is_new =
-        tess_text_has(next, next_size, TESS_WORD_IN, "[rank|[default|Traceback (") ||
-        (tess_text_has(next, next_size, TESS_WORD_IN, heads) && tess_text_has(line, size, TESS_WORD_IN, heads));
+    bool is_new = tess_text_has(next, next_size, TESS_WORD_IN, "[rank|[default|Traceback (") ||
+                  both_have(line, size, next, next_size, ".cpp:") ||
+                  both_have(line, size, next, next_size, "[PG |[Rank ");
     if (next_size == 0 || next_size > MOST_REPORT || is_new || !log_report_is_open(line, size))
         return false;
     *space = needs_blank(line, size, next, next_size);

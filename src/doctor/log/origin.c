@@ -508,7 +508,8 @@ void log_drop_label(const tess_survey *s, log_who *who)
     }
 }
 
-/* Returns the length of the name of a stream after a source, " [stderr] " or " [stdout] "; 0: the text has another form.
+/* Returns the length of the name of a stream after a source, " [stderr] " or " [stdout] "; 0: the text has another
+ * form.
  */
 static size_t stream_at(const char *text, size_t size)
 {
@@ -520,7 +521,8 @@ static size_t stream_at(const char *text, size_t size)
 }
 
 /* Reads the host in a prefix of kubectl, "[pod/job-worker-3/pytorch] ", compose, "job-worker-3  | ", pdsh,
- * "node-a: ", or a launcher that names the stream, "job.node-a [stderr] ", or the container that compose names, "trainer_1  | ". */
+ * "node-a: ", or a launcher that names the stream, "job.node-a [stderr] ", or the container that compose names,
+ * "trainer_1  | ". */
 static void read_host(const char *line, size_t size, log_who *who)
 {
     const char *at = size > 5 && memcmp(line, "[pod/", 5) == 0 ? line + 5 : line;

@@ -379,8 +379,8 @@ static tess_status note_raised(survey_reading *r, const log_trace *trace, bool *
 }
 
 /* A warning of Python above a traceback may explain it, if the exception is missing: CUDA did not start, and then
- * something failed. Such a warning was not survived. A warning that says what the program does instead, such as joblib's
- * for a semaphore, counts only if multiprocessing raised the exception. */
+ * something failed. Such a warning was not survived. A warning that says what the program does instead, such as
+ * joblib's for a semaphore, counts only if multiprocessing raised the exception. */
 static void restore_warnings(survey_reading *r, const log_trace *trace, int cut)
 {
     bool is_made = false;

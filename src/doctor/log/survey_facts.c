@@ -52,8 +52,8 @@ tess_status log_note_mark(tess_survey *s, int entry, const char *line, size_t si
     return TESS_OK;
 }
 
-/* Notes a report of a timeout that is cut off. Its rank waits, but the collective may be unknown; and the reports of other
- * ranks may be lost with the rest of it. */
+/* Notes a report of a timeout that is cut off. Its rank waits, but the collective may be unknown; and the reports of
+ * other ranks may be lost with the rest of it. */
 tess_status log_note_cut_report(tess_survey *s, const char *line, size_t size, int speaker)
 {
     log_rank *rank;
