@@ -113,11 +113,12 @@ static const char *const reports[TESS_REPORT_COUNT] = {
                                "processes, or their host, probably stood still meanwhile",
     [TESS_REPORT_GROUPS] = "ranks wait in collectives of different groups: {in_it} in {work}, {in_other_group} in "
                            "{other_work}",
-    [TESS_REPORT_APART] = "ranks wait in different collectives: {in_it} in {work}, {in_other_group} in {other_work}; the "
-                          "logs do not name the groups, so this may be one group in which {behind} behind, or several",
+    [TESS_REPORT_APART] =
+        "ranks wait in different collectives: {in_it} in {work}, {in_other_group} in {other_work}; the "
+        "logs do not name the groups, so this may be one group in which {behind} behind, or several",
     [TESS_REPORT_NO_MEMBERS] = "logs do not say who belongs to a group; flight recorder dumps do: `tessera trace DIR`",
-    [TESS_REPORT_ALL_WAITED] = "all {all} ranks waited in {work}: nobody is missing; the network or a device stands "
-                               "still",
+    [TESS_REPORT_ALL_WAITED] = "all {all} ranks waited in {work}: nobody is missing; probably the network or a device "
+                               "stands still",
     [TESS_REPORT_ALL_SEEN_WAITED] = "every rank of these logs ({all}) waited in {work}: a rank without a line here is "
                                     "missing, or nobody (--world N tells how many there are) and the network or a "
                                     "device stands still",

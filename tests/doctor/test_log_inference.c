@@ -1,5 +1,5 @@
-/* What a log says and what only follows from it: whole families of messages with the words of the headline that they
- * give, and words that it must not have because the text does not say so. */
+/* Headlines tell what a log says, and word an inference as one. Each family of messages has the words of its headline,
+ * and words that it must not have because the text does not say so. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -198,7 +198,7 @@ static void a_report_without_a_rank_tells_its_collective(void)
     end();
 }
 
-/* Without the names of groups, other numbers may be another group or a rank that is behind. */
+/* If the log does not name the groups, other numbers may be another group or a rank that is behind. */
 static void ranks_apart_are_no_groups_unless_the_log_says_so(void)
 {
     begin();

@@ -6,7 +6,7 @@
 #include "diagnosis/sentence.h"
 #include "doctor/log/log.h"
 
-/* ---- log_encoding.c ---- */
+/* ---- lines/log_encoding.c ---- */
 typedef enum log_encoding { LOG_BYTES, LOG_UTF16_LITTLE, LOG_UTF16_BIG } log_encoding;
 
 /* Returns the encoding that the byte order mark at the beginning of a text shows. */
@@ -18,7 +18,7 @@ size_t log_utf16_convert(log_encoding encoding, const char *text, size_t size, b
  * the text was copied ("[36m"). Returns the new size. */
 size_t log_strip_escapes(char *text, size_t size);
 
-/* ---- log_wrap.c: text copied from a terminal or a page, whose lines were cut at a fixed width ---- */
+/* ---- lines/log_wrap.c: text copied from a terminal or a page, whose lines were cut at a fixed width ---- */
 typedef struct log_wrap {
     size_t width; /* width in characters; 0: lines are whole */
     bool at_words;
@@ -33,14 +33,14 @@ bool log_message_is_open(const char *line, size_t size);
  * "). */
 bool log_message_goes_on(const char *line, size_t size, const char *next, size_t next_size, size_t *skip);
 
-/* ---- log_torn.c ---- */
+/* ---- lines/log_torn.c ---- */
 /* Whether the line is a report of PyTorch's watchdog that lacks its end. */
 bool log_report_is_open(const char *line, size_t size);
 /* Whether `next` continues such a report. *skip: blanks at the beginning of `next` that are not part of it. *space: a
  * blank belongs between the two. */
 bool log_report_goes_on(const char *line, size_t size, const char *next, size_t next_size, size_t *skip, bool *space);
 
-/* ---- lines.c ---- */
+/* ---- lines/lines.c ---- */
 /* Reads lines of a file or pipe of any size in bounded memory, as UTF-8 without colours. Lines that were cut at a
  * fixed width are joined. A carriage return (of a progress bar) also ends a line, but is not counted as a line. A
  * line longer than LOG_LINE_MOST is returned in overlapping pieces with the same number, so that no message is cut. */

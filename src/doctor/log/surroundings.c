@@ -126,7 +126,7 @@ static void note_command(survey_reading *r, const char *command, size_t size)
     if (log_rank_of_path(r->survey->files[r->file]) >= 0)
         return;
     r->path_who.n_ranks = 0;                                                  /* the rank of an earlier command */
-    if (at == NULL || memmem(command, size, "--multiprocessing", 17) != NULL) /* then it is that of a host */
+    if (at == NULL || memmem(command, size, "--multiprocessing", 17) != NULL) /* the rank is that of a host */
         return;
     at += sizeof(option) - 1;
     if (at == end || (*at != ' ' && *at != '='))
