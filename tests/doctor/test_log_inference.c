@@ -110,6 +110,13 @@ static const sample samples[] = {
      "(pid: 77)\nRoot Cause (first observed failure):\n[0]:\n  time      : 2026-01-07_13:02:58\n  host      : n1\n"
      "  rank      : 1 (local_rank: 1)\n",
      "rank 1 on n1 failed first", NULL},
+    /* The rank that others wait for did not raise the exception below. */
+    {"[rank6]:[E421 04:13:43.457389636 ProcessGroupGloo.cpp:143] Rank 6 successfully reached monitoredBarrier, but "
+     "received "
+     "errors while waiting for send/recv from rank 0. Please check rank 0 logs for faulty rank.\n[2026-01-21 04:13:43 "
+     "TP6] "
+     "Scheduler hit an exception: Traceback (most recent call last):\n  File \"s.py\", line 2, in run\n    f()\n",
+     "a process of SGLang's server raised an exception", "rank 0: "},
     /* Other programs. */
     {"n2-x: Test NCCL failure common.cu:961 'internal error - please report this issue to the NCCL developers / '\n",
      "reported by host n2-x", NULL},
