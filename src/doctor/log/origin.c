@@ -515,7 +515,7 @@ static size_t stream_at(const char *text, size_t size)
 {
     static const char *const names[] = {" [stderr] ", " [stdout] "};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (log_begins_with(text, size, names[i]))
+        if (tess_text_has(text, size, TESS_WORD_BEGINS, names[i]))
             return strlen(names[i]);
     return 0;
 }
