@@ -138,7 +138,7 @@ bool log_is_cut_report(const char *line, size_t size)
     char text[MOST];
     copy_line(line, size, text);
     if (strstr(text, report) != NULL)
-        return strstr(text, report_end) == NULL && strstr(text, " milliseconds") == NULL;
+        return strstr(text, report_end) == NULL && strstr(text, " milliseconds.") == NULL;
     const char *place = strstr(text, "ProcessGroup"), *at = place != NULL ? strstr(place, source) : NULL;
     if (at == NULL) /* "[rank4]:[E424 01:11:21.16 Proce" */
         return (at = strstr(text, "]:[E")) != NULL && isdigit((unsigned char)at[4]) && strchr(at + 4, ']') == NULL;
