@@ -31,9 +31,10 @@ template <typename E> static __global__ void act_backward_kernel(tess_act_grad_a
 {
     TESS_CUDA_EACH(i, a.n)
     {
-        float slope;
-        v_activate_with_slope(cuda_load((const E *)a.x + i), a.act, &slope);
+        float slope, activated = v_activate_with_slope(cuda_load((const E *)a.x + i), a.act, &slope);
         cuda_store((E *)a.dx + i, cuda_load((const E *)a.dy + i) * slope);
+        if (a.y != NULL)
+            cuda_store((E *)a.y + i, activated);
     }
 }
 
@@ -76,6 +77,8 @@ template <typename E> static __global__ void glu_backward_kernel(tess_glu_grad_a
         float activated = v_activate_with_slope(cuda_load((const E *)a.gate + at), a.act, &slope);
         cuda_store((E *)a.dgate + to, d * u * slope);
         cuda_store((E *)a.dup + to, d * activated);
+        if (a.y != NULL)
+            cuda_store((E *)a.y + i, activated * u);
     }
 }
 
