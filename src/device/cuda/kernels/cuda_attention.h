@@ -43,6 +43,13 @@ static __device__ inline const attention_seq *seq_of_tile(const attention_call &
     return &c.seqs[i];
 }
 
+/* The row of query number `i` of the launch. Tiles must be single queries (attention_cut_tiles with a tile of 1). */
+static __device__ inline int64_t row_of_query(const attention_call &c, int64_t i)
+{
+    const attention_seq *seq = seq_of_tile(c, i);
+    return seq->s.q_begin + i - seq->first_tile;
+}
+
 /* The same as tess_attention_block. `begin`: the sequence's k_begin, or 0 if the call has all keys. */
 static __device__ inline int64_t block_at(const attention_call &c, const tess_attention_seq &s, int64_t begin,
                                           int64_t base, int64_t stride)
