@@ -80,7 +80,24 @@ template <int N> TESS_SHARED void cuda_store_wide(cuda_bf16 *to, const float (&v
     *(cuda_words<N / 2> *)to = words;
 }
 
-/* Whether memory, or bytes from one row to the next, allow accesses of 16 bytes. NULL does. */
+/* Reads N neighbouring elements: one of any address, or several by one access. */
+template <typename E, int N> TESS_SHARED void cuda_load_some(float (&to)[N], const E *from)
+{
+    if constexpr (N == 1)
+        to[0] = cuda_load(from);
+    else
+        cuda_load_wide(to, from);
+}
+
+template <typename E, int N> TESS_SHARED void cuda_store_some(E *to, const float (&values)[N])
+{
+    if constexpr (N == 1)
+        cuda_store(to, values[0]);
+    else
+        cuda_store_wide(to, values);
+}
+
+/* Whether memory allows accesses of 16 bytes. NULL does. */
 TESS_SHARED bool cuda_is_wide(const void *memory)
 {
     return (uintptr_t)memory % 16 == 0;
