@@ -21,16 +21,17 @@ typedef enum tess_gpu_kind {
 typedef struct tess_gpu_launch {
     char name[TESS_GPU_NAME];
     tess_gpu_kind kind;
-    double blocks, threads; /* of the grid, and of a block */
-    double shared_bytes;    /* of a block */
-    double registers;       /* of a thread; 0: not known */
+    double blocks, threads; /* blocks of the grid, threads of a block */
+    double shared_bytes;    /* shared memory of a block */
+    double registers;       /* registers of a thread; 0: not known */
     double warp_instructions;
     double integer, floats, doubles, special, convert;
-    double passes;                    /* of warps through the cache of their multiprocessor or shared memory */
-    double waits;                     /* of warps for loaded values */
+    double passes;                    /* passes of warps through the first cache or shared memory */
+    double waits;                     /* waits of warps for loaded values, one after the other */
     double memory_bytes, cache_bytes; /* moved by the memory, and by the cache that all multiprocessors share */
     double tensor_flops;
-    double m, n, k, c_bytes; /* a product: its sizes, and the bytes of an element of its result */
+    double m, n, k, c_bytes; /* a product: its sizes, and the bytes of an element of its result. Attention: n tokens of
+                              * a sequence, heads of k channels */
     bool adds;               /* a product: it adds to its result */
     bool splits_k;           /* a product: it may have work space, so parts of k may be summed at the same time */
 } tess_gpu_launch;

@@ -183,12 +183,23 @@ static tess_status read_moves(tess_launch_log *log, char *const *w)
     return TESS_OK;
 }
 
+static tess_status read_launched(tess_launch_log *log, char *const *w)
+{
+    tess_gpu_launch l = {.kind = TESS_GPU_MOVES};
+    snprintf(l.name, sizeof(l.name), "%s", w[1]);
+    add(log, &l);
+    return TESS_OK;
+}
+
 static tess_status read_attention(tess_launch_log *log, char *const *w)
 {
     tess_gpu_launch l = {.kind = TESS_GPU_ATTENTION};
     snprintf(l.name, sizeof(l.name), "%s", w[1]);
     TESS_TRY(number(log, w[2], &l.tensor_flops));
     TESS_TRY(number(log, w[3], &l.memory_bytes));
+    TESS_TRY(number(log, w[4], &l.n));
+    TESS_TRY(number(log, w[5], &l.k));
+    TESS_CHECK(l.n > 0, TESS_E_FORMAT, "%s:%d: attention without tokens", log->what, log->line);
     add(log, &l);
     return TESS_OK;
 }
@@ -218,8 +229,9 @@ static const struct {
 } lines[] = {{"launch", LAUNCH_WORDS, read_launch},
              {"registers", 3, read_registers},
              {"product", 6, read_product},
+             {"launched", 2, read_launched},
              {"moves", 3, read_moves},
-             {"attention", 4, read_attention},
+             {"attention", 6, read_attention},
              {"copy", 3, read_copy},
              {"fill", 3, read_copy},
              {"wait", 1, read_wait}};

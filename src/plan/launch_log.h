@@ -10,7 +10,7 @@ enum { TESS_LAUNCH_KERNELS = 256 };
 typedef struct tess_launched_kernel {
     char name[TESS_GPU_NAME];
     double n, seconds, memory_bytes, flops, occupancy;
-    tess_gpu_bound bound; /* of the longest launch */
+    tess_gpu_bound bound; /* limit of the longest launch */
     double longest_s;
 } tess_launched_kernel;
 
@@ -22,13 +22,20 @@ typedef struct tess_launch_totals {
     double busy_s, time_s; /* the GPU works, and from the first launch to the end of the last */
 } tess_launch_totals;
 
-/* Reads one line of a log. Lines of one word and numbers:
+/* clang-format off */
+/* A log while it is read. Its lines are words and numbers:
  *   launch NAME SOURCE exact|approximates BLOCKS THREADS SHARED COUNTS...   as ptx_cudart.c writes it
- *   registers NAME N         registers of a thread of a kernel; before its launches
- *   product M N K BYTES ADDS [splits]   by cuBLAS; BYTES of an element of the result; ADDS: 1 if it adds to it; splits:
- * k may be divided moves NAME BYTES         a kernel that keeps the memory busy attention NAME FLOPS BYTES copy
- * up|down|within BYTES, fill within BYTES, wait queue|event 0 Other lines, such as comments (#), are not of GPU work.
- */
+ *   registers NAME N                   registers of a thread of a kernel; before its launches
+ *   product M N K BYTES ADDS [splits]  a product by cuBLAS. BYTES: of an element of the result. ADDS: 1 if it adds to it.
+ *                                      splits: k may be divided
+ *   launched NAME                      a kernel of which nothing else is known; it takes no time on the GPU
+ *   moves NAME BYTES                   a kernel that keeps the memory busy
+ *   attention NAME FLOPS BYTES TOKENS CHANNELS   a library's. TOKENS of a sequence, CHANNELS of a head
+ *   copy up|down|within BYTES
+ *   fill within BYTES
+ *   wait queue|event 0
+ * Other lines, such as comments (#), are not of GPU work. */
+/* clang-format on */
 typedef struct tess_launch_log {
     const tess_machine *machine;
     const char *what; /* name of the log in messages */

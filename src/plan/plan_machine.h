@@ -53,7 +53,7 @@ typedef struct tess_machine_memory {
     double efficiency;     /* share of gb_per_s that kernels reach */
     double cache_gb_per_s; /* bandwidth of the cache that all multiprocessors share; 0: not known, as the next */
     double cache_mb;       /* its size, 10^6 bytes */
-    double latency_ns, cache_latency_ns; /* from a load of the memory, and of the cache, to its value */
+    double latency_ns, cache_latency_ns; /* time of a load from the memory, and from the cache */
     double host_gb;                      /* memory of the host, for what is there; 0: not known */
     char source[TESS_TEXT_SIZE];
 } tess_machine_memory;

@@ -34,7 +34,7 @@ typedef struct ptx_counts {
     /* The rest is counted in samples only. */
     uint64_t memory_read, memory_written; /* bytes that move if caches keep what blocks share */
     uint64_t cache_sectors;               /* sectors that blocks use, each once a block and way */
-    uint64_t waits;                       /* of warps for loads from global memory that do not overlap */
+    uint64_t waits;                       /* loads from global memory of a warp, one after the other */
 } ptx_counts;
 
 typedef struct ptx_launch {

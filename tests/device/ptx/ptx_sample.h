@@ -1,4 +1,4 @@
-/* What a launch would move: counts of some of its blocks, for all of them. */
+/* Counts of some blocks of a launch, taken for all of them. */
 #ifndef TESS_TESTS_DEVICE_PTX_PTX_SAMPLE_H
 #define TESS_TESTS_DEVICE_PTX_PTX_SAMPLE_H
 
