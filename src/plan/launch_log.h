@@ -26,8 +26,8 @@ typedef struct tess_launch_totals {
 /* A log while it is read. Its lines are words and numbers:
  *   launch NAME SOURCE exact|approximates BLOCKS THREADS SHARED COUNTS...   as ptx_cudart.c writes it
  *   registers NAME N                   registers of a thread of a kernel; before its launches
- *   product M N K BYTES ADDS [splits]  a product by cuBLAS. BYTES: of an element of the result. ADDS: 1 if it adds to it.
- *                                      splits: k may be divided
+ *   product M N K BYTES ADDS [splits]  a product by cuBLAS. BYTES: of an element of the result. ADDS: 1 if it adds to
+ *                                      it. splits: k may be divided
  *   launched NAME                      a kernel of which nothing else is known; it takes no time on the GPU
  *   moves NAME BYTES                   a kernel that keeps the memory busy
  *   attention NAME FLOPS BYTES TOKENS CHANNELS   a library's. TOKENS of a sequence, CHANNELS of a head

@@ -46,8 +46,8 @@ static void expect_near(double got, double want, double share)
 }
 
 /* ---- llm.c ---- */
-/* The launches of a training step of llm.c's train_gpt2.cu (commit f1e2ace), read from its source: 124M, 64 rows of
- * 1,024 tokens on each of 8 GPUs, cuDNN, no fused GELU, no recomputation, ZeRO-1, as its scripts/run_gpt2_124M.sh
+/* The launches of a training step of llm.c (train_gpt2, commit f1e2ace), read from its source: 124M, 64 rows of
+ * 1,024 tokens on each of 8 GPUs, cuDNN, no fused GELU, no recomputation, ZeRO-1, as its script run_gpt2_124M
  * starts it. NCCL is left out: it runs next to the backward pass, but for the gather of 0.6 ms. */
 static const double B = 64, T = 1024, C = 768, V = 50304, LAYERS = 12, PARAMETERS = 124475904, GPUS = 8, BF16 = 2;
 
@@ -129,7 +129,7 @@ static void llm_c_takes_the_time_that_it_has_published(void)
     expect_near(llmc_time("h100-sxm"), B * T / 468e3, .15);
 }
 
-/* scripts/run_gpt2_124M.sh says "steps in ~300ms" on 8 A100. No figure of the model was chosen by it. */
+/* Its script run_gpt2_124M says "steps in ~300ms" on 8 A100. No figure of the model was chosen by it. */
 static void llm_c_takes_the_time_that_it_has_published_on_a100(void)
 {
     expect_near(llmc_time("a100-80gb"), .3, .15);
@@ -173,7 +173,7 @@ static void each_part_of_a_gpu_limits_a_launch(void)
     x.cache_bytes = 300e6;
     expect_launch(&x, 30e-6, TESS_GPU_BOUND_CACHE);
     x = l;
-    x.warp_instructions = 10 * 4 * .8 * 1000; /* of 10 multiprocessors, 4 a cycle, .8 of them */
+    x.warp_instructions = 10 * 4 * .8 * 1000; /* 10 multiprocessors issue 4 a cycle, .8 of the time */
     expect_launch(&x, 1e-6, TESS_GPU_BOUND_ISSUE);
     x.doubles = 10 * 64 * .8 * 2000;
     expect_launch(&x, 2e-6, TESS_GPU_BOUND_ARITHMETIC);
