@@ -15,8 +15,8 @@ typedef struct row_counts {
 
 static const row_counts rows[] = {{TESS_ROW_adamw, 1, 1, .130, 0, 0},
                                   {TESS_ROW_add, 1, 1, .411, 0, 0},
-                                  {TESS_ROW_attention_forward, 2, 1, 0, 6.55e-3, 1.06},
-                                  {TESS_ROW_attention_backward, 2, 1, 0, 5.1e-3, 1.49},
+                                  {TESS_ROW_attention_forward, 1, 1, 0, 5.24e-3, 1.06},
+                                  {TESS_ROW_attention_backward, 3, 1, 0, 5.66e-3, 1.49},
                                   {TESS_ROW_column_sum, 2, 1.12, .125, 0, 0},
                                   {TESS_ROW_convert, 1, 1, .234, 0, 0},
                                   {TESS_ROW_cross_entropy, 1, 1, .695, 0, 0},

@@ -36,6 +36,8 @@ set(ptx_rows convert copy_rows cross_entropy cuda_tensor embedding gemm gemm_fus
     reduce rope routing rows adamw)
 add_test(NAME test_device_ptx_rows COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/device/ptx/interpret.sh ${CMAKE_BINARY_DIR} quick)
 set_tests_properties(test_device_ptx_rows PROPERTIES TIMEOUT 1800 SKIP_RETURN_CODE 77)
+add_test(NAME test_device_ptx_planted COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/device/ptx/planted.sh ${CMAKE_BINARY_DIR})
+set_tests_properties(test_device_ptx_planted PROPERTIES TIMEOUT 1800 SKIP_RETURN_CODE 77)
 if(NOT TESS_PTX OR NOT TESS_CUDA OR NOT TESS_NVCC)
   return()
 endif()

@@ -2,8 +2,9 @@
  * the real objects of src/device/cuda run here, with the PTX that nvcc put into them. TESS_PTX_TARGET chooses among its
  * targets ("sm_90a"; default: the first). TESS_PTX_LOG=FILE gets a line for each kernel that is registered and for each
  * launch. CUDA_SHIM_ERROR=LAUNCH:ERROR has one launch report an error, counted from 1. A fault ends the process.
- * TESS_PTX_SAMPLE=N: launches only count. N of a launch's blocks run, and none of a launch that equals an earlier one
- * (ptx_sample_key), so what kernels compute is not there. */
+ * TESS_PTX_PLANT=KERNEL~N~FIND~TEXT plants an error: in the PTX of the first kernel whose name begins with KERNEL, the
+ * N-th FIND becomes TEXT. TESS_PTX_SAMPLE=N: launches only count. N of a launch's blocks run, and none of a launch that
+ * equals an earlier one (ptx_sample_key), so what kernels compute is not there. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -98,6 +99,44 @@ static bool is_wanted(const char *text, size_t bytes)
            (target[n] == '\n' || target[n] == ',');
 }
 
+static void append_log(const char *line)
+{
+    const char *path = getenv("TESS_PTX_LOG");
+    const int file = path != NULL ? open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600) : -1;
+    if (file < 0)
+        return;
+    if (write(file, line, strlen(line)) < 0)
+        stop("cannot write ", path);
+    close(file);
+}
+
+/* Returns the text with the error that TESS_PTX_PLANT names, or NULL: none is planted in this module. */
+static char *plant(const char *text, size_t *bytes)
+{
+    char wish[512], entry[600], *rest = wish;
+    const char *given = getenv("TESS_PTX_PLANT"), *end = text + *bytes;
+    snprintf(wish, sizeof(wish), "%s", given != NULL ? given : "");
+    const char *kernel = strsep(&rest, "~"), *number = strsep(&rest, "~"), *find = strsep(&rest, "~");
+    if (rest == NULL)
+        return NULL;
+    snprintf(entry, sizeof(entry), ".entry %s", kernel);
+    const char *at = memmem(text, *bytes, entry, strlen(entry));
+    for (long n = strtol(number, NULL, 10); at != NULL && n > 0; n--)
+        at = memmem(at + 1, (size_t)(end - at - 1), find, strlen(find));
+    if (at == NULL)
+        return NULL;
+    const size_t before = (size_t)(at - text), after = *bytes - before - strlen(find);
+    char *planted = ptx_heap_own(before + strlen(rest) + after + 1);
+    if (planted == NULL)
+        stop("no memory for a planted error", "");
+    memcpy(planted, text, before);
+    memcpy(planted + before, rest, strlen(rest));
+    memcpy(planted + before + strlen(rest), at + strlen(find), after);
+    *bytes = before + strlen(rest) + after;
+    append_log("planted\n");
+    return planted;
+}
+
 static ptx_module *parse_fatbin(const fatbin_header *f)
 {
     const char *at = (const char *)f + f->header_bytes, *end = at + f->bytes;
@@ -112,26 +151,16 @@ static ptx_module *parse_fatbin(const fatbin_header *f)
             continue;
         if (e->compressed_bytes != 0)
             stop("the PTX is compressed: build with --no-compress", "");
-        const size_t bytes = strnlen(text, e->bytes);
+        size_t bytes = strnlen(text, e->bytes);
         if (!is_wanted(text, bytes))
             continue;
-        ptx_module *m = ptx_module_parse(text, bytes, error, sizeof(error));
+        char *planted = plant(text, &bytes);
+        ptx_module *m = ptx_module_parse(planted != NULL ? planted : text, bytes, error, sizeof(error));
         if (m == NULL)
             stop(error, "");
         return m;
     }
     stop("no PTX for the target ", getenv("TESS_PTX_TARGET") != NULL ? getenv("TESS_PTX_TARGET") : "");
-}
-
-static void append_log(const char *line)
-{
-    const char *path = getenv("TESS_PTX_LOG");
-    const int file = path != NULL ? open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600) : -1;
-    if (file < 0)
-        return;
-    if (write(file, line, strlen(line)) < 0)
-        stop("cannot write ", path);
-    close(file);
 }
 
 EXPORT void **__cudaRegisterFatBinary(void *wrapper);
