@@ -8,7 +8,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export TESS_PTX_TARGET=sm_80 TESS_PTX_LOG=$work/log
 failed=0
-# what~message~program~case~kernel~number~find~text
+# Each row has what~message~program~case~kernel~number~find~text
 while IFS='~' read -r what message program case kernel number find text; do
     rm -f "$work/log"
     TESS_PTX_PLANT="$kernel~$number~$find~$text" timeout 120 "$ptx/ptx_$program" $case >"$work/out" 2>&1
