@@ -7,6 +7,7 @@
  * equals an earlier one (ptx_sample_key), so what kernels compute is not there. */
 #include <fcntl.h>
 #include <inttypes.h>
+#include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,31 +111,56 @@ static void append_log(const char *line)
     close(file);
 }
 
+enum { MOST_GROUPS = 3 };
+
+/* Returns the text with a match replaced, where \1 and \2 in `by` are what its groups have matched. */
+static char *replace(const char *text, size_t bytes, const char *at, const regmatch_t *groups, const char *by)
+{
+    const size_t before = (size_t)(at - text) + (size_t)groups[0].rm_so;
+    size_t n = before;
+    char *planted =
+        ptx_heap_own(bytes + MOST_GROUPS * (size_t)(groups[0].rm_eo - groups[0].rm_so) + 2 * strlen(by) + 1);
+    if (planted == NULL)
+        stop("no memory for a planted error", "");
+    memcpy(planted, text, before);
+    for (; *by != '\0'; by++) {
+        const int group = by[0] == '\\' && by[1] > '0' && by[1] < '0' + MOST_GROUPS ? *++by - '0' : 0;
+        const size_t length = group > 0 ? (size_t)(groups[group].rm_eo - groups[group].rm_so) : 1;
+        memcpy(planted + n, group > 0 ? at + groups[group].rm_so : by, length);
+        n += length;
+    }
+    const char *rest = at + groups[0].rm_eo;
+    memcpy(planted + n, rest, bytes - (size_t)(rest - text));
+    return planted;
+}
+
 /* Returns the text with the error that TESS_PTX_PLANT names, or NULL: none is planted in this module. */
-static char *plant(const char *text, size_t *bytes)
+static char *plant(const char *text, size_t bytes)
 {
     char wish[512], entry[600], *rest = wish;
-    const char *given = getenv("TESS_PTX_PLANT"), *end = text + *bytes;
+    const char *given = getenv("TESS_PTX_PLANT");
     snprintf(wish, sizeof(wish), "%s", given != NULL ? given : "");
     const char *kernel = strsep(&rest, "~"), *number = strsep(&rest, "~"), *find = strsep(&rest, "~");
     if (rest == NULL)
         return NULL;
     snprintf(entry, sizeof(entry), ".entry %s", kernel);
-    const char *at = memmem(text, *bytes, entry, strlen(entry));
-    for (long n = strtol(number, NULL, 10); at != NULL && n > 0; n--)
-        at = memmem(at + 1, (size_t)(end - at - 1), find, strlen(find));
-    if (at == NULL)
+    const char *begin = memmem(text, bytes, entry, strlen(entry)), *at = begin;
+    if (begin == NULL)
         return NULL;
-    const size_t before = (size_t)(at - text), after = *bytes - before - strlen(find);
-    char *planted = ptx_heap_own(before + strlen(rest) + after + 1);
-    if (planted == NULL)
-        stop("no memory for a planted error", "");
-    memcpy(planted, text, before);
-    memcpy(planted + before, rest, strlen(rest));
-    memcpy(planted + before + strlen(rest), at + strlen(find), after);
-    *bytes = before + strlen(rest) + after;
+    regex_t pattern;
+    regmatch_t groups[MOST_GROUPS] = {{.rm_eo = 0}};
+    if (regcomp(&pattern, find, REG_EXTENDED) != 0)
+        stop("TESS_PTX_PLANT has a bad pattern: ", find);
+    bool found = true;
+    for (long n = strtol(number, NULL, 10); n > 0 && found; n--) {
+        at += groups[0].rm_eo;
+        found = regexec(&pattern, at, MOST_GROUPS, groups, 0) == 0;
+    }
+    regfree(&pattern);
+    if (!found)
+        return NULL;
     append_log("planted\n");
-    return planted;
+    return replace(text, bytes, at, groups, rest);
 }
 
 static ptx_module *parse_fatbin(const fatbin_header *f)
@@ -151,11 +177,12 @@ static ptx_module *parse_fatbin(const fatbin_header *f)
             continue;
         if (e->compressed_bytes != 0)
             stop("the PTX is compressed: build with --no-compress", "");
-        size_t bytes = strnlen(text, e->bytes);
+        const size_t bytes = strnlen(text, e->bytes);
         if (!is_wanted(text, bytes))
             continue;
-        char *planted = plant(text, &bytes);
-        ptx_module *m = ptx_module_parse(planted != NULL ? planted : text, bytes, error, sizeof(error));
+        const char *planted = plant(text, bytes);
+        ptx_module *m = planted != NULL ? ptx_module_parse(planted, strlen(planted), error, sizeof(error))
+                                        : ptx_module_parse(text, bytes, error, sizeof(error));
         if (m == NULL)
             stop(error, "");
         return m;
