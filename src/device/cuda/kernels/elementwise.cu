@@ -370,12 +370,13 @@ template <typename From, typename To> static __global__ void convert_kernel(tess
     cuda_store((To *)a.y + i, cuda_load((const From *)a.x + i));
 }
 
-template <typename From> static tess_status convert_from(tess_stream *s, const tess_convert_args *a)
+/* Converts to `first`, or to the third dtype. */
+template <typename From, typename First, typename Third>
+static tess_status convert_from(tess_stream *s, const tess_convert_args *a, tess_dtype first)
 {
     const unsigned blocks = tess_cuda_blocks(a->n, THREADS);
-    return a->to == TESS_F32    ? TESS_CUDA_LAUNCH((convert_kernel<From, float>), blocks, THREADS, 0, s, *a)
-           : a->to == TESS_BF16 ? TESS_CUDA_LAUNCH((convert_kernel<From, cuda_bf16>), blocks, THREADS, 0, s, *a)
-                                : TESS_CUDA_LAUNCH((convert_kernel<From, cuda_f16>), blocks, THREADS, 0, s, *a);
+    return a->to == first ? TESS_CUDA_LAUNCH((convert_kernel<From, First>), blocks, THREADS, 0, s, *a)
+                          : TESS_CUDA_LAUNCH((convert_kernel<From, Third>), blocks, THREADS, 0, s, *a);
 }
 
 static tess_status convert(tess_stream *s, const tess_convert_args *a)
@@ -387,9 +388,9 @@ static tess_status convert(tess_stream *s, const tess_convert_args *a)
     if (a->from == a->to)
         return a->from == TESS_F32 ? TESS_CUDA_LAUNCH(copy_kernel<uint32_t>, blocks, THREADS, 0, s, *a)
                                    : TESS_CUDA_LAUNCH(copy_kernel<uint16_t>, blocks, THREADS, 0, s, *a);
-    return a->from == TESS_F32    ? convert_from<float>(s, a)
-           : a->from == TESS_BF16 ? convert_from<cuda_bf16>(s, a)
-                                  : convert_from<cuda_f16>(s, a);
+    return a->from == TESS_F32    ? convert_from<float, cuda_bf16, cuda_f16>(s, a, TESS_BF16)
+           : a->from == TESS_BF16 ? convert_from<cuda_bf16, float, cuda_f16>(s, a, TESS_F32)
+                                  : convert_from<cuda_f16, float, cuda_bf16>(s, a, TESS_F32);
 }
 
 /* ---- AdamW ---- */
