@@ -14,7 +14,7 @@ typedef struct tess_batch_search {
     int n_ranks;
     double room;                               /* bytes */
     bool sizes_step;                           /* `check` sets training.global_batch_size */
-    tess_status (*check)(tess_config *config); /* what the task demands; NULL: nothing */
+    tess_status (*check)(tess_config *config); /* checks what the task demands; NULL: no task */
     /* Returns the bytes of the room that a run of `config` takes. TESS_E_INVALID: there is no such run. */
     tess_status (*need)(void *self, const tess_config *config, double *bytes);
     void *self;
