@@ -44,6 +44,7 @@ static const char *const markup_attributes[] = {"html",
                                                 "data-x",
                                                 "data-y",
                                                 "data-log",
+                                                "data-of",
                                                 "aria-label",
                                                 "aria-labelledby",
                                                 "aria-hidden"};

@@ -265,7 +265,7 @@ static tess_status run_session(plan_session *s, char *const *words, int n_words)
     return s->flags->measure != NULL ? measure(s) : show_plan(s);
 }
 
-static const cli_command *const verbs[] = {&cli_plan_search, &cli_plan_draw, &cli_plan_advise};
+static const cli_command *const verbs[] = {&cli_plan_search, &cli_plan_draw, &cli_plan_matrix, &cli_plan_advise};
 
 static int run(tess_mem *mem, int argc, char **argv)
 {
@@ -308,13 +308,13 @@ static int run(tess_mem *mem, int argc, char **argv)
     return cli_end(status);
 }
 
-const cli_command cli_plan = {"plan", "CONFIG.yaml [-n RANKS] [--machine NAME] [section.key=value ...]",
-                              "predict memory, volume and time of a run, here or on machines that are not here\n"
-                              "Nothing is started, except with --calibrate and --measure.\n"
-                              "Also: plan search (the best layouts of a cluster), plan draw (pictures), plan advise "
-                              "(rules of thumb of the literature by name). With\n"
-                              "--help each says more.",
-                              .examples = "tessera plan --calibrate\n"
-                                          "tessera plan examples/kjv.yaml -n 2\n"
-                                          "tessera plan run.yaml -n 512 --machine h100-sxm",
-                              .run = run};
+const cli_command cli_plan = {
+    "plan", "CONFIG.yaml [-n RANKS] [--machine NAME] [section.key=value ...]",
+    "predict memory, volume and time of a run, here or on machines that are not here\n"
+    "Nothing is started, except with --calibrate and --measure.\n"
+    "Also: plan search (the best layouts of a cluster), plan draw (pictures), plan matrix (what settings save and\n"
+    "cost, measured), plan advise (rules of thumb of the literature by name). With --help each says more.",
+    .examples = "tessera plan --calibrate\n"
+                "tessera plan examples/kjv.yaml -n 2\n"
+                "tessera plan run.yaml -n 512 --machine h100-sxm",
+    .run = run};
