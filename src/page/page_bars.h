@@ -13,7 +13,7 @@ typedef struct page_bars {
     const char *name[PAGE_BAR_ROWS];
     double value[PAGE_BAR_ROWS][PAGE_PARTS];
     double limit;           /* a line across all rows; 0: none */
-    const char *limit_name; /* with `limit` */
+    const char *limit_name; /* names the limit, if it is not 0 */
 } page_bars;
 
 void page_put_bars(page_out *out, const page_bars *bars);

@@ -19,7 +19,7 @@ typedef struct tess_pictures_request {
 } tess_pictures_request;
 
 /* Plans everything that the pictures show, and sets *report, a new reference. A layout that is refused is shown with
- * the reason. TESS_E_INVALID: the first layout is refused; or a setting is none. */
+ * the reason. TESS_E_INVALID: the first layout is refused; or a setting is unknown. */
 tess_status tess_plan_pictures(tess_mem *mem, tess_planner *planner, const tess_pictures_request *request,
                                json_t **report);
 extern const tess_form_part tess_plan_pictures_form[];

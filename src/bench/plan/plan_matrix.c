@@ -73,7 +73,7 @@ typedef struct matrix_row {
     tess_plan plan;
     tess_memory_of_rank rank0;
     double exchanged; /* planned bytes that all ranks receive from those that divide layers or tokens with them */
-    tess_measured_step step; /* of the newest round */
+    tess_measured_step step; /* measured in the newest round */
     double step_s[TESS_MATRIX_ROUNDS], cpu_s[TESS_MATRIX_ROUNDS];
 } matrix_row;
 

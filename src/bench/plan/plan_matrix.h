@@ -13,7 +13,7 @@ typedef struct tess_matrix_request {
     tess_plan_request plan;
     char rows[TESS_MATRIX_ROWS][TESS_MATRIX_TEXT]; /* (n) settings, separated by spaces; the first is what others are
                                                       compared with */
-    int n, n_steps, n_rounds;                      /* in each round every row is measured once */
+    int n, n_steps, n_rounds;                      /* each round measures every row once */
     void (*progress)(void *self, int round, int row);
     void *self;
 } tess_matrix_request;
@@ -24,7 +24,7 @@ void tess_matrix_add_recompute(tess_matrix_request *request, const char *folder)
 void tess_matrix_add_context(tess_matrix_request *request);
 
 /* Measures, and sets *report, a new reference. A row that is refused is shown with the reason.
- * TESS_E_INVALID: the first row is refused, or a setting is none */
+ * TESS_E_INVALID: the first row is refused, or a setting is unknown */
 tess_status tess_matrix_measure(tess_mem *mem, tess_planner *planner, const tess_matrix_request *request,
                                 json_t **report);
 extern const tess_form_part tess_matrix_form[];
