@@ -69,7 +69,7 @@ static tess_status measure(matrix_job *job, char *const *words, int n_words)
     TESS_TRY(tess_config_load(job->mem, config, words, n_words, &job->config));
     TESS_TRY(tess_config_load_model(&job->config, NULL, &job->model));
     TESS_TRY(cli_load_times(job->mem, NULL, &job->times, path));
-    TESS_TRY(cli_load_machine(job->mem, NULL, &job->times, &job->machine));
+    TESS_TRY(cli_load_machine(job->mem, NULL, 0, &job->times, &job->machine));
     TESS_TRY(fix_batch(job, ranks.n));
     TESS_TRY(tess_planner_create(job->mem, &job->planner));
     job->request = (tess_matrix_request){

@@ -64,7 +64,7 @@ static tess_status draw(pictures_job *job, char *const *words, int n_words)
     TESS_TRY(tess_config_load_model(&job->config, NULL, &job->model));
     if (cli_machine_is_here(job->flags->machine))
         TESS_TRY(cli_load_times(job->mem, NULL, &job->times, path));
-    TESS_TRY(cli_load_machine(job->mem, job->flags->machine, &job->times, &job->machine));
+    TESS_TRY(cli_load_machine(job->mem, job->flags->machine, 0, &job->times, &job->machine));
     TESS_TRY(fix_batch(job, ranks.n));
     TESS_TRY(tess_planner_create(job->mem, &job->planner));
     job->request.plan =
