@@ -27,7 +27,7 @@ const tess_form_part tess_plan_pictures_form[] = {
          "[{scaling:!}\nscaling of layout 1, with the same batch (strong), and with a batch that grows with the ranks "
          "(weak)\n"
          "   ranks  strong tokens/s   of ideal   weak tokens/s   of ideal\n"
-         "{*scaling}  {ranks:6} {strong_text:16} {strong_share:10.1%} {weak_text:15} {weak_share:10.1%}\n{/}]"},
+         "{*scaling}  {ranks:6} {strong_text:16} {strong_share:10.1%} {weak_text:15} {weak_share:10.1%}  {bar}\n{/}]"},
     {NULL, NULL}};
 
 /* ---- One plan ---- */
@@ -161,54 +161,63 @@ static char letter_of(int kind)
                                       : tess_span_name(kind)[0];
 }
 
-/* Draws a row: each column has the letter of the kind that fills most of it. */
-static void draw_row(const tess_step_spans *s, int row, double end_s, char text[TIME_COLUMNS + 1])
+/* Draws a row: each letter stands for the kind that fills most of its columns. */
+static void draw_row(const tess_step_spans *s, int row, char text[TIME_COLUMNS + 1])
 {
-    double share[TIME_COLUMNS][TESS_SPAN_KINDS] = {{0}};
-    for (size_t i = 0; i < s->n; i++) {
-        const tess_step_span *span = &s->spans[i];
-        const double from = span->begin_s / end_s * TIME_COLUMNS, to = span->end_s / end_s * TIME_COLUMNS;
-        for (int c = (int)from; span->row == row && c < TIME_COLUMNS && c < to; c++)
-            share[c][span->kind] += fmin(to, c + 1) - fmax(from, c);
-    }
+    enum { EACH = TESS_SPAN_COLUMNS / TIME_COLUMNS };
+    _Static_assert(EACH * TIME_COLUMNS == TESS_SPAN_COLUMNS, "letters have whole columns");
+    uint8_t kinds[TESS_SPAN_COLUMNS];
+    tess_step_spans_columns(s, row, kinds);
     for (int c = 0; c < TIME_COLUMNS; c++) {
-        int most = TESS_SPAN_BUBBLE;
+        int n[TESS_SPAN_KINDS] = {0}, most = kinds[EACH * c];
+        for (int i = 0; i < EACH; i++)
+            n[kinds[EACH * c + i]]++;
         for (int kind = 0; kind < TESS_SPAN_KINDS; kind++)
-            most = share[c][kind] > share[c][most] ? kind : most;
+            most = n[kind] > n[most] ? kind : most;
         text[c] = letter_of(most);
     }
     text[TIME_COLUMNS] = '\0';
 }
 
-static json_t *time_line_json(const tess_step_spans *s)
+static json_t *spans_json(const tess_step_spans *s)
 {
-    char bar[TIME_COLUMNS + 1], letters[256] = "";
-    size_t at = 0;
-    double end_s = 0;
-    bool used[TESS_SPAN_KINDS] = {false};
-    json_t *rows = json_array(), *spans = json_array(), *kinds = json_array();
-    for (size_t i = 0; i < s->n; i++) {
-        end_s = fmax(end_s, s->spans[i].end_s);
-        used[s->spans[i].kind] = true;
-    }
-    for (int kind = 0; kind < TESS_SPAN_KINDS; kind++) {
-        json_array_append_new(kinds, json_string(tess_span_name(kind)));
-        if (used[kind] && kind != TESS_SPAN_BUBBLE)
-            at = tess_text_add(letters, sizeof(letters), at, "%s%c %s", at > 0 ? ", " : "", letter_of(kind),
-                               tess_span_name(kind));
-    }
-    for (int row = 0; row < s->n_rows && end_s > 0; row++) {
-        draw_row(s, row, end_s, bar);
-        json_array_append_new(rows, json_pack("{s:i, s:s}", "rank", s->rank[row], "bar", bar));
-    }
+    json_t *spans = json_array();
     for (size_t i = 0; i < s->n; i++) {
         const tess_step_span *span = &s->spans[i];
         json_array_append_new(spans,
                               json_pack("[i, i, f, f]", span->row, span->kind, span->begin_s * 1e3, span->end_s * 1e3));
     }
+    return spans;
+}
+
+/* Lists the kinds, and writes the letters of those that the step has. */
+static json_t *kinds_json(const tess_step_spans *s, char *letters, size_t size)
+{
+    size_t at = 0;
+    bool used[TESS_SPAN_KINDS] = {false};
+    json_t *kinds = json_array();
+    for (size_t i = 0; i < s->n; i++)
+        used[s->spans[i].kind] = true;
+    for (int kind = 0; kind < TESS_SPAN_KINDS; kind++) {
+        json_array_append_new(kinds, json_string(tess_span_name(kind)));
+        if (used[kind] && kind != TESS_SPAN_BUBBLE)
+            at = tess_text_add(letters, size, at, "%s%c %s", at > 0 ? ", " : "", letter_of(kind), tess_span_name(kind));
+    }
+    return kinds;
+}
+
+static json_t *time_line_json(const tess_step_spans *s)
+{
+    char bar[TIME_COLUMNS + 1], letters[256] = "";
+    json_t *rows = json_array(), *kinds = kinds_json(s, letters, sizeof(letters));
+    for (int row = 0; row < s->n_rows && s->n > 0; row++) {
+        draw_row(s, row, bar);
+        json_array_append_new(rows, json_pack("{s:i, s:s}", "rank", s->rank[row], "bar", bar));
+    }
     return json_pack("{s:I, s:I, s:b, s:f, s:s, s:o, s:o, s:o}", "micros", (json_int_t)s->n_micros, "all_micros",
-                     (json_int_t)s->all_micros, "cut", s->n_micros < s->all_micros, "end_ms", end_s * 1e3, "letters",
-                     letters, "rows", rows, "kinds", kinds, "spans", spans);
+                     (json_int_t)s->all_micros, "cut", s->n_micros < s->all_micros, "end_ms",
+                     tess_step_spans_end(s) * 1e3, "letters", letters, "rows", rows, "kinds", kinds, "spans",
+                     spans_json(s));
 }
 
 static tess_status add_time_line(tess_mem *mem, tess_planner *planner, const tess_pictures_request *q, json_t *report)
@@ -219,7 +228,9 @@ static tess_status add_time_line(tess_mem *mem, tess_planner *planner, const tes
     TESS_TRY(configure(q->plan.config, q->layouts[0], 0, &config));
     TESS_TRY(tess_config_check_step(&config, request.n_ranks));
     request.config = &config;
-    const tess_status status = tess_plan_time_line(planner, &request, &spans);
+    tess_status status = tess_plan_time_line(planner, &request, &spans);
+    if (status == TESS_OK)
+        status = tess_step_spans_coarsen(&spans);
     if (status == TESS_OK)
         json_object_set_new(report, "timeline", time_line_json(&spans));
     tess_step_spans_free(&spans);
@@ -258,6 +269,16 @@ static void add_rate(json_t *point, const char *key, double rate, double ideal)
     json_object_set_new(point, name, json_string(tess_format_count((int64_t)rate, text, sizeof(text))));
 }
 
+/* Draws a share of the ideal, which has 20 characters. */
+static json_t *share_bar(double share)
+{
+    enum { IDEAL = 20, MOST = 40 };
+    char bar[MOST + 1] = "";
+    const int n = (int)fmin(MOST, round(IDEAL * share));
+    memset(bar, '#', (size_t)n);
+    return json_string(bar);
+}
+
 /* Adds a point for 1, 2, 4 ... ranks and for all. The smallest number that is possible is the ideal of the others. */
 static tess_status add_scaling(tess_planner *planner, const tess_pictures_request *q, json_t *report)
 {
@@ -280,6 +301,8 @@ static tess_status add_scaling(tess_planner *planner, const tess_pictures_reques
         json_array_append_new(points, point);
         add_rate(point, "strong", strong, strong_each * n);
         add_rate(point, "weak", weak, weak_each * n);
+        if (strong > 0)
+            json_object_set_new(point, "bar", share_bar(strong / (strong_each * n)));
     }
     if (json_array_size(points) < 2)
         json_object_del(report, "scaling");

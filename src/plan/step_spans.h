@@ -31,6 +31,14 @@ typedef struct tess_step_spans {
 const char *tess_span_name(int kind);
 /* Adds a span. One of the same kind as the row's newest, which ends where this one begins, makes that longer. */
 void tess_step_spans_add(tess_step_spans *spans, const tess_step_span *span);
+/* Returns the end of the last span. */
+double tess_step_spans_end(const tess_step_spans *spans);
+/* Divides a row's time until the end into TESS_SPAN_COLUMNS equal columns, and writes the kind that fills most of each.
+ * Time without a span is bubble. */
+enum { TESS_SPAN_COLUMNS = 480 };
+void tess_step_spans_columns(const tess_step_spans *spans, int row, uint8_t kinds[TESS_SPAN_COLUMNS]);
+/* Replaces the spans of rows by such columns, if any row has more spans than columns. */
+tess_status tess_step_spans_coarsen(tess_step_spans *spans);
 void tess_step_spans_free(tess_step_spans *spans);
 
 #endif

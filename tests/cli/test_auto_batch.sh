@@ -29,7 +29,8 @@ done
 expect "one rank that no launcher started" 0 "auto: 3 rows" train alone training.steps=1
 same "it has the same bits" alone hand
 
-# The planned need is exactly the memory of the run, and the next size exceeds the budget.
+foretold auto3 && pass "each rank's peak is what was planned" || fail "$(pools auto3)"
+
 "$tessera" plan run.yaml $base -n 4 --machine h100-sxm --json >plan.json
 python3 - <<'P' && pass "tessera plan chooses the most that fit into a GPU" || fail "$(cat plan.json)"
 import json

@@ -38,6 +38,18 @@ for row in range(4):
 assert drawn["scaling"][-1]["strong"] == drawn["scaling"][-1]["weak"]  # the same run
 P
 
+# A step of many spans is drawn by columns.
+"$tessera" plan draw model.config=gpt2-124m training.seq_len=64 training.local_batch_size=1 training.global_batch_size=64 -n 8 \
+    --machine h100-sxm parallelism.pipeline_parallel_degree=4 --layout activation_checkpoint.mode=full --json >many.json
+python3 - <<'P' && pass "a step of many spans" || fail "a step of many spans"
+import json
+line = json.load(open("many.json"))["timeline"]
+rows = [[s for s in line["spans"] if s[0] == row] for row in range(4)]
+assert all(50 < len(row) <= 480 for row in rows), [len(row) for row in rows]
+for row in rows:
+    assert row[0][2] == 0 and all(a[3] == b[2] for a, b in zip(row, row[1:]))
+P
+
 draw -n 8 --html >page.html
 grep -q '<section id="scaling">' page.html && ! grep -qE 'src=|href="http|url\(http' page.html && pass "the page is one file" || fail "the page"
 TESS_SCREENSHOTS= python3 "$project/tests/readers/browser" "$tessera" "$project" plans >browser 2>&1
