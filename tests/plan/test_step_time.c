@@ -249,7 +249,7 @@ static void spans_of_a_kind_join_and_columns_show_what_fills_most(void)
         EXPECT_INT(kinds[c], c < TESS_SPAN_COLUMNS * 2 / 3 ? TESS_SPAN_WAIT : TESS_SPAN_BUBBLE);
     EXPECT_OK(tess_step_spans_coarsen(&s));
     EXPECT_INT(s.n, 2); /* few spans stay */
-    /* Of three spans in each column, the second is longest. The first third of the row is whole. */
+    /* The second of three spans in each column is the longest. The first third of the row is whole. */
     for (int i = 0; i < MANY; i++)
         tess_step_spans_add(&s,
                             &(tess_step_span){0,
