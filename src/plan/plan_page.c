@@ -102,9 +102,7 @@ static void put_comparison(page_out *out, const json_t *report)
 }
 
 /* ---- The time line ---- */
-enum { ROW_NAMES = TESS_SPAN_ROWS };
-
-/* page_timeline asks for names by row alone, so the rows are named after their number among those that are shown. */
+/* A row is a rank of each stage of a pipeline. */
 static const char *name_row(int row, char text[32])
 {
     snprintf(text, 32, "stage %d", row);

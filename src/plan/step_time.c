@@ -36,7 +36,8 @@ double tess_call_time(const tess_machine *m, const tess_call_key *key, int threa
     const double share =
         m->machine.kind == TESS_MACHINE_CPU ? fmin(1, (double)threads / (double)m->machine.devices) : 1;
     const double flow = m->machine.kind == TESS_MACHINE_CPU ? 1.0 / ranks_a_host : 1;
-    const double compute_s = key->flops / (peak_of(m, key) * share),
+    const double peak = peak_of(m, key); /* 0: the machine's file has no figure, so memory alone limits the call */
+    const double compute_s = peak > 0 ? key->flops / (peak * share) : 0,
                  memory_s = key->bytes / (m->memory.gb_per_s * 1e9 * m->memory.efficiency * flow);
     bool exact;
     *by_compute = compute_s > memory_s;
