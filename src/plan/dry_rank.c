@@ -141,6 +141,7 @@ static tess_status step(tess_engine *e, const tess_memory_plan *plan, dry_batche
     if (report != NULL) {
         report->volume = *volume;
         report->exchanged_bytes = result.times.exchanged_bytes; /* the volume has those of experts, and leaves */
+        report->counted_bytes = report->exchanged_bytes;
         if (e->ring != NULL)
             report->exchanged_bytes -= (double)tess_ring_get_traffic(e->ring).bytes;
         if (e->experts != NULL)

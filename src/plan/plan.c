@@ -11,6 +11,7 @@
 #include "engine/stages/rank_stage.h"
 #include "nn/model.h"
 #include "plan/dry_rank.h"
+#include "plan/step_spans.h"
 #include "plan/step_time.h"
 
 /* A dry rank runs this many of its micro-batches, or of a pipeline this many times its ranks, and half as many where
@@ -445,7 +446,7 @@ static tess_status plan_memory(plan_case *c, int64_t micros, tess_plan_memory *m
 }
 
 /* ---- Time ---- */
-static tess_status time_ranks(plan_case *c, int64_t most_micros, tess_plan_time *time)
+static tess_status time_ranks(plan_case *c, int64_t most_micros, tess_step_spans *spans, tess_plan_time *time)
 {
     const tess_plan_request *q = c->request;
     TESS_AUTO(tess_mem_drop) tess_timed_rank *ranks = NULL;
@@ -461,7 +462,8 @@ static tess_status time_ranks(plan_case *c, int64_t most_micros, tess_plan_time 
                                .n_ranks = q->n_ranks,
                                .ranks_a_host = ranks_a_host(q),
                                .threads = threads_of(q),
-                               .straggler = q->options.straggler};
+                               .straggler = q->options.straggler,
+                               .spans = spans};
     return tess_step_time(c->planner->mem, &of, time);
 }
 
@@ -553,11 +555,11 @@ static tess_status time_step(plan_case *c, tess_plan_time *t)
         go_on(t, &less, c->n_stages == 1 ? c->volume_deeper : c->deeper);
         return TESS_OK;
     }
-    TESS_TRY(time_ranks(c, c->most_micros, t));
+    TESS_TRY(time_ranks(c, c->most_micros, NULL, t));
     if (c->most_micros > 0) {
         tess_plan_time half;
         const int64_t less = c->most_micros / 2;
-        TESS_TRY(time_ranks(c, less, &half));
+        TESS_TRY(time_ranks(c, less, NULL, &half));
         go_on(t, &half, (double)(c->n_micros - c->most_micros) / (double)(c->most_micros - less));
     }
     return TESS_OK;
@@ -633,6 +635,22 @@ tess_status tess_plan_memory_of(tess_planner *planner, const tess_plan_request *
     if (status == TESS_OK)
         status = plan_memory(&c, MEMORY_ONLY, memory);
     close_case(&c);
+    return status;
+}
+
+tess_status tess_plan_time_line(tess_planner *planner, const tess_plan_request *request, tess_step_spans *spans)
+{
+    plan_case c;
+    tess_plan_time time;
+    tess_plan_request full = *request;
+    full.options.full_ranks = true;
+    tess_status status = open_case(planner, &full, &c);
+    if (status == TESS_OK)
+        status = time_ranks(&c, c.most_micros, spans, &time);
+    spans->all_micros = c.n_micros;
+    spans->n_micros = c.most_micros > 0 ? c.most_micros : c.n_micros;
+    close_case(&c);
+    drop_traces(planner);
     return status;
 }
 

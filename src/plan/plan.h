@@ -141,6 +141,11 @@ void tess_plan_time_scale(tess_plan_time *time, double factor);
 /* Lists settings with which the run would fit, each tried with dry ranks. */
 tess_status tess_plan_would_fit(tess_planner *planner, const tess_plan_request *request, char *text, size_t size);
 
+struct tess_step_spans;
+/* Replays a step with dry ranks of full depth, and fills *spans (plan/step_spans.h), whose `mem` is set. It replays one
+ * rank of each stage of a pipeline, and of a step with many micro-batches the first ones. */
+tess_status tess_plan_time_line(tess_planner *planner, const tess_plan_request *request, struct tess_step_spans *spans);
+
 /* Only memory, which is the cheapest part: for pruning. */
 tess_status tess_plan_memory_of(tess_planner *planner, const tess_plan_request *request, tess_plan_memory *memory);
 

@@ -44,7 +44,8 @@ double tess_call_time(const tess_machine *m, const tess_call_key *key, int threa
     const double share =
         m->machine.kind == TESS_MACHINE_CPU ? fmin(1, (double)threads / (double)m->machine.devices) : 1;
     const double flow = m->machine.kind == TESS_MACHINE_CPU ? 1.0 / ranks_a_host : 1;
-    const double compute_s = key->flops / (peak_of(m, key) * share),
+    const double peak = peak_of(m, key); /* 0: the machine's file has no figure, so memory alone limits the call */
+    const double compute_s = peak > 0 ? key->flops / (peak * share) : 0,
                  memory_s = key->bytes / (m->memory.gb_per_s * 1e9 * m->memory.efficiency * flow);
     bool exact;
     *by_compute = compute_s > memory_s;
@@ -130,6 +131,8 @@ typedef struct rank_state {
     double bubble, exposed, kernels_s, optimizer_s, measured_s;
     double phase_s[TESS_PHASE_COUNT];
     double *team_s, *team_exposed; /* (teams) */
+    tess_step_spans *spans;        /* NULL: none */
+    int row;
 } rank_state;
 
 typedef struct replay {
@@ -230,8 +233,11 @@ static bool have_met(const replay *r, int n, double *when)
     return true;
 }
 
-static void spend(rank_state *s, int phase, double seconds)
+/* `kind`: that of the span. */
+static void spend(rank_state *s, int phase, int kind, double seconds)
 {
+    if (s->spans != NULL)
+        tess_step_spans_add(s->spans, &(tess_step_span){s->row, kind, s->now, s->now + seconds});
     s->now += seconds;
     s->phase_s[phase] += seconds;
 }
@@ -241,7 +247,7 @@ static void run_call(rank_state *s, const tess_work_event *e)
     const double seconds = s->call_s[e->index];
     s->busy += seconds;
     *(e->phase == TESS_PHASE_OPTIMIZER ? &s->optimizer_s : &s->kernels_s) += seconds;
-    spend(s, e->phase, seconds);
+    spend(s, e->phase, e->phase, seconds);
 }
 
 /* Issues an operation. On CPUs a message is copied by its sender now, and everything else when the rank waits. */
@@ -263,7 +269,7 @@ static tess_status issue(replay *r, rank_state *s, const tess_work_event *e)
         s->busy += seconds;
         s->exposed += seconds;
         s->team_exposed[op->team] += seconds;
-        spend(s, e->phase, seconds);
+        spend(s, e->phase, TESS_SPAN_WAIT, seconds);
         s->done[e->index] = s->now;
         return TESS_OK;
     }
@@ -280,7 +286,7 @@ static void wait_until(rank_state *s, const tess_work_event *e, double until, bo
     *(is_bubble ? &s->bubble : &s->exposed) += seconds;
     if (!is_bubble)
         s->team_exposed[s->trace->ops[e->index].team] += seconds;
-    spend(s, e->phase, seconds);
+    spend(s, e->phase, is_bubble ? TESS_SPAN_BUBBLE : TESS_SPAN_WAIT, seconds);
 }
 
 /* Returns whether the rank may go on. */
@@ -498,9 +504,16 @@ static tess_status take(const replay *r, tess_plan_time *time)
 static tess_status replay_all(replay *r, tess_plan_time *time)
 {
     TESS_TRY(TESS_NEW_IN(&r->scope, r->of->n, "ranks", &r->ranks));
-    for (int i = 0; i < r->of->n; i++)
+    for (int i = 0; i < r->of->n; i++) {
         TESS_TRY(open_rank(r, &r->of->ranks[i], &r->ranks[i]));
+        r->ranks[i].spans = r->of->spans;
+        r->ranks[i].row = i;
+        if (r->of->spans != NULL && i < TESS_SPAN_ROWS)
+            r->of->spans->rank[r->of->spans->n_rows++] = r->of->ranks[i].rank;
+    }
     TESS_TRY(run(r));
+    if (r->of->spans != NULL)
+        TESS_TRY(r->of->spans->status);
     return take(r, time);
 }
 

@@ -42,6 +42,8 @@ Y
 expect "a missing link is named" 2 "give it a section nvlink, shared_memory or pcie" plan $settings -n 2 --machine small.yaml
 printf 'pcie:\n  gb_per_s: 10\n' >>small.yaml
 expect "too little memory, and what would fit" 2 "too little. It would fit with" plan $settings -n 2 --machine small.yaml
+plan $settings -n 2 --machine small.yaml >output 2>&1
+grep -qE "^time of a step: [1-9][0-9.]* ms" output && pass "a file without figures of float32 has times" || fail "$(cat output)"
 sed -i 's/gb: 0.05/gb: 0.0001/' small.yaml
 expect "nothing fits" 2 "use more ranks" plan $settings -n 2 --machine small.yaml
 sed -i 's/gb_per_s: 10$/gb_per_sec: 10/' small.yaml

@@ -282,6 +282,7 @@ static tess_status read_request(search_job *job, char *const *overrides, int n)
     if (cli_machine_is_here(job->flags->machine))
         TESS_TRY(cli_load_times(job->mem, NULL, &job->times, path));
     TESS_TRY(cli_load_machine(job->mem, job->flags->machine, job->flags->price, &job->times, &job->machine));
+    tess_config_assume_batch(&job->config); /* the search tries sizes of the micro-batch */
     if (job->config.training.global_batch_size == 0)
         job->config.training.global_batch_size = job->config.training.local_batch_size * ranks.n;
     *plan =
