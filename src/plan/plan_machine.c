@@ -43,6 +43,10 @@ static const tess_option compute_rows[] = {
     NUMBER(tess_machine_compute, compute, efficiency, "0.7", 1, "share of the peak that large products reach"),
     NUMBER(tess_machine_compute, compute, attention_efficiency, "0.5", 1, "the same for attention"),
     NUMBER(tess_machine_compute, compute, launch_us, "4", 1e6, "microseconds from one kernel to the next"),
+    COUNT(tess_machine_compute, compute, processors, "0", 0, "multiprocessors of a GPU; 0: not known"),
+    COUNT(tess_machine_compute, compute, shared_kb, "100", 1, "KiB of shared memory of a multiprocessor"),
+    NUMBER(tess_machine_compute, compute, clock_ghz, "0", 1e3, "10^9 cycles a second that a long step sustains"),
+    NUMBER(tess_machine_compute, compute, mma_tflops, "0", 1e9, "peak of products by instructions of a single warp"),
     TEXT(tess_machine_compute, compute, source, "source of the figures"),
 };
 
@@ -50,6 +54,10 @@ static const tess_option memory_rows[] = {
     NUMBER(tess_machine_memory, memory, gb, "0", 1e9, "memory of a device or a CPU host, 10^9 bytes"),
     NUMBER(tess_machine_memory, memory, gb_per_s, "0", 1e9, "its bandwidth, 10^9 bytes a second"),
     NUMBER(tess_machine_memory, memory, efficiency, "0.8", 1, "share of the bandwidth that kernels reach"),
+    NUMBER(tess_machine_memory, memory, cache_gb_per_s, "0", 1e9, "bandwidth of a GPU's second-level cache"),
+    NUMBER(tess_machine_memory, memory, cache_mb, "0", 1e9, "its size, 10^6 bytes"),
+    NUMBER(tess_machine_memory, memory, cache_latency_ns, "0", 1e9, "nanoseconds from a load of it to the value"),
+    NUMBER(tess_machine_memory, memory, latency_ns, "0", 1e9, "nanoseconds from a load to its value"),
     NUMBER(tess_machine_memory, memory, host_gb, "0", 1e9, "memory of a GPU's host; 0: not known"),
     TEXT(tess_machine_memory, memory, source, "source of the figures"),
 };

@@ -41,13 +41,20 @@ typedef struct tess_machine_compute {
     double vector_tflops;                    /* the same for elementwise kernels in float32 */
     double efficiency, attention_efficiency; /* share of the peak that large products, and attention, reach */
     double launch_us;                        /* time from one kernel to the next */
+    int64_t processors;                      /* multiprocessors of a GPU; 0: not known, as the figures below */
+    int64_t shared_kb;                       /* KiB of shared memory of each */
+    double clock_ghz;                        /* cycles of each that a long step sustains, 10^9 a second */
+    double mma_tflops;                       /* peak of tensor cores by the instructions of one warp (mma.sync) */
     char source[TESS_TEXT_SIZE];
 } tess_machine_compute;
 
 typedef struct tess_machine_memory {
-    double gb, gb_per_s; /* size and bandwidth of a GPU's or a host's memory: 10^9 bytes (per second) */
-    double efficiency;   /* share of gb_per_s that kernels reach */
-    double host_gb;      /* memory of the host, for what is there; 0: not known */
+    double gb, gb_per_s;   /* size and bandwidth of a GPU's or a host's memory: 10^9 bytes (per second) */
+    double efficiency;     /* share of gb_per_s that kernels reach */
+    double cache_gb_per_s; /* bandwidth of the cache that all multiprocessors share; 0: not known, as the next */
+    double cache_mb;       /* its size, 10^6 bytes */
+    double latency_ns, cache_latency_ns; /* time of a load from the memory, and from the cache */
+    double host_gb;                      /* memory of the host, for what is there; 0: not known */
     char source[TESS_TEXT_SIZE];
 } tess_machine_memory;
 

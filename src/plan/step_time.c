@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem/scoped.h"
+#include "plan/gpu_rows.h"
 #include "trace/ring.h"
 
 /* ---- Calls ---- */
@@ -16,6 +17,13 @@ static bool is_attention(const tess_call_key *key)
 static bool is_product(const tess_call_key *key)
 {
     return key->kind == TESS_ROW_gemm || key->kind == TESS_ROW_gemm_fused || key->kind == TESS_ROW_gemm_grouped;
+}
+
+/* Whether launches of our own kernels have counts: products and attention in float32, and grouped products, do not. */
+static bool is_counted(const tess_machine *m, const tess_call_key *key)
+{
+    return m->machine.kind == TESS_MACHINE_GPU && tess_gpu_is_known(m) && key->kind != TESS_ROW_gemm_grouped &&
+           (key->dtype == TESS_BF16 || (!is_product(key) && !is_attention(key)));
 }
 
 /* The peak of a device for a call, in operations a second. Half-precision formats share a peak. */
@@ -43,6 +51,8 @@ double tess_call_time(const tess_machine *m, const tess_call_key *key, int threa
     *by_compute = compute_s > memory_s;
     const double known = m->times != NULL ? tess_kernel_times_find(m->times, key, threads, &exact) : 0;
     *measured = known > 0;
+    if (!*measured && is_counted(m, key))
+        return tess_gpu_row_time(m, key, by_compute);
     return *measured ? known : fmax(compute_s, memory_s) + m->compute.launch_us * 1e-6;
 }
 
@@ -475,7 +485,10 @@ static tess_status take(const replay *r, tess_plan_time *time)
     time->compute_s = most->kernels_s;
     time->optimizer_s = most->optimizer_s;
     time->exposed_s = most->exposed;
+    static const double rounding = 1e-9; /* share of the step that sums in another order may differ by */
     time->bubble_s = end - most->kernels_s - most->optimizer_s - most->exposed;
+    if (time->bubble_s < rounding * end)
+        time->bubble_s = 0;
     const double all = most->kernels_s + most->optimizer_s;
     time->measured_share = all > 0 ? most->measured_s / all : 0;
     memcpy(time->phase_s, most->phase_s, sizeof(time->phase_s));

@@ -266,7 +266,8 @@ static tess_status run_session(plan_session *s, char *const *words, int n_words)
     return s->flags->measure != NULL ? measure(s) : show_plan(s);
 }
 
-static const cli_command *const verbs[] = {&cli_plan_search, &cli_plan_draw, &cli_plan_matrix, &cli_plan_advise};
+static const cli_command *const verbs[] = {&cli_plan_search, &cli_plan_draw, &cli_plan_matrix, &cli_plan_advise,
+                                           &cli_plan_launches};
 
 static int run(tess_mem *mem, int argc, char **argv)
 {
@@ -315,7 +316,8 @@ const cli_command cli_plan = {
     "predict memory, volume and time of a run, here or on machines that are not here\n"
     "Nothing is started, except with --calibrate and --measure.\n"
     "Also: plan search (the best layouts of a cluster), plan draw (pictures), plan matrix (what settings save and\n"
-    "cost, measured), plan advise (rules of thumb of the literature by name). With --help each says more.",
+    "cost, measured), plan advise (rules of thumb of the literature by name), plan launches (the time of GPU work\n"
+    "from its launches). With --help each says more.",
     .examples = "tessera plan --calibrate\n"
                 "tessera plan examples/kjv.yaml -n 2\n"
                 "tessera plan run.yaml -n 512 --machine h100-sxm",

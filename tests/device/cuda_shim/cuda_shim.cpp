@@ -222,14 +222,29 @@ static void run_block(unsigned threads)
     }
 }
 
-void cuda_shim_run(unsigned blocks, unsigned threads, size_t shared_bytes, void (*kernel)(const void *self),
-                   const void *self)
+/* Appends the launch to the log, without its template's arguments. Returns false if there is no log. */
+static bool log_launch(const char *name)
+{
+    const char *path = getenv("CUDA_SHIM_LOG");
+    FILE *log = path != NULL ? fopen(path, "a") : NULL;
+    if (log == NULL)
+        return false;
+    name += *name == '(';
+    fprintf(log, "launched %.*s\n", (int)strcspn(name, "<"), name);
+    fclose(log);
+    return true;
+}
+
+void cuda_shim_run(const char *name, unsigned blocks, unsigned threads, size_t shared_bytes,
+                   void (*kernel)(const void *self), const void *self)
 {
     if (blocks == 0 || threads == 0 || threads > MAX_THREADS || shared_bytes > SHARED_BYTES)
         stop("a launch of no threads, of more than 1024, or with more than 99 KiB of shared memory");
     if (shared_bytes > 48 << 10 && shared_bytes > asked_shared)
         stop("a launch with more than 48 KiB of shared memory, for which it did not ask");
     asked_shared = 0;
+    if (log_launch(name))
+        return;
     backwards = !backwards;
     gridDim.x = blocks;
     blockDim.x = threads;

@@ -29,15 +29,16 @@ typedef struct cuda_shim_index {
 
 extern cuda_shim_index threadIdx, blockIdx, blockDim, gridDim;
 
-/* Each thread calls kernel(self). */
-void cuda_shim_run(unsigned blocks, unsigned threads, size_t shared_bytes, void (*kernel)(const void *self),
-                   const void *self);
+/* Each thread calls kernel(self). CUDA_SHIM_LOG=FILE: no kernel runs; FILE gets a line with the name of each. */
+void cuda_shim_run(const char *name, unsigned blocks, unsigned threads, size_t shared_bytes,
+                   void (*kernel)(const void *self), const void *self);
 
 template <typename K>
-static inline void cuda_shim_launch(unsigned blocks, unsigned threads, size_t shared_bytes, const K &kernel)
+static inline void cuda_shim_launch(const char *name, unsigned blocks, unsigned threads, size_t shared_bytes,
+                                    const K &kernel)
 {
     cuda_shim_run(
-        blocks, threads, shared_bytes, [](const void *self) { (*(const K *)self)(); }, &kernel);
+        name, blocks, threads, shared_bytes, [](const void *self) { (*(const K *)self)(); }, &kernel);
 }
 
 void *cuda_shim_dynamic_shared(void);
@@ -77,9 +78,9 @@ template <int NEWEST> static inline void tensor_copies_wait(void)
     cuda_shim_copies_wait(NEWEST);
 }
 
-#define TESS_CUDA_LAUNCH(kernel, blocks, threads, shared_bytes, s, ...)                                       \
-    (tess_cuda_queue(s),                                                                                      \
-     cuda_shim_launch((unsigned)(blocks), (unsigned)(threads), (shared_bytes), [=] { kernel(__VA_ARGS__); }), \
+#define TESS_CUDA_LAUNCH(kernel, blocks, threads, shared_bytes, s, ...)                                                \
+    (tess_cuda_queue(s),                                                                                               \
+     cuda_shim_launch(#kernel, (unsigned)(blocks), (unsigned)(threads), (shared_bytes), [=] { kernel(__VA_ARGS__); }), \
      tess_cuda_launched((s), #kernel))
 #define TESS_CUDA_ASK_SHARED(kernel, bytes, s) cuda_shim_ask_shared(bytes)
 #define TESS_CUDA_DYNAMIC_SHARED(type, name) type *name = (type *)cuda_shim_dynamic_shared()

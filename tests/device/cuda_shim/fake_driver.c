@@ -4,10 +4,12 @@
  * function gives error 2 ("hang": never returns). CUDA_FAKE_ONCE=FILE: in one process, which makes that file.
  * pageable=BYTES: copies of at least that size from or to memory of the host are refused unless it is registered.
  * stuck=N: from the Nth write of a queue on nothing is done any more. ipc=1: other processes may open its memory, which
- * then has no room around it that finds strays. As the real one does, it tells no time of an event that the host has
- * not seen pass, it wants a copy's memory registered whole or not at all, honours CUDA_VISIBLE_DEVICES, wants a context
- * in each thread, does not work in a process that was forked after it had started, nor any more after an error of a
- * kernel or of the hardware. */
+ * then has no room around it that finds strays. counts=1: it only counts, for models larger than the host. Its memory
+ * is addresses without pages, so it is 0. Large copies to it, large fills and fills with another byte do not take
+ * place. CUDA_FAKE_LOG=FILE gets a line for each copy, fill and wait of the host. As the real one does, it tells no
+ * time of an event that the host has not seen pass, it wants a copy's memory registered whole or not at all, honours
+ * CUDA_VISIBLE_DEVICES, wants a context in each thread, does not work in a process that was forked after it had
+ * started, nor any more after an error of a kernel or of the hardware. */
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
@@ -32,7 +34,8 @@ enum {
     NOT_INITIALIZED = 3,
     INVALID_CONTEXT = 201,
     ALREADY_REGISTERED = 712,
-    ALIGN = 256
+    ALIGN = 256,
+    MOST_COUNTED = 1 << 20 /* larger copies do not take place where they only count */
 };
 
 /* Memory of a GPU, of this process or opened by it. */
@@ -124,6 +127,25 @@ static int works(const char *function)
                 : current == NULL || !current->retained ? INVALID_CONTEXT
                                                         : broken;
     return error != 0 ? error : due(function);
+}
+
+static bool only_counts(void)
+{
+    return setting("counts", 0) != 0;
+}
+
+/* Appends "copy", "fill" or "wait", and bytes, to the log. */
+static void log_event(const char *what, const char *way, size_t bytes)
+{
+    const char *path = getenv("CUDA_FAKE_LOG");
+    char line[64];
+    const int file = path != NULL ? open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600) : -1;
+    if (file < 0)
+        return;
+    const int n = snprintf(line, sizeof(line), "%s %s %zu\n", what, way, bytes);
+    if (write(file, line, (size_t)n) != n)
+        abort();
+    close(file);
 }
 
 #define ANSWER(error)         \
@@ -298,6 +320,10 @@ static char *take_room(size_t bytes, int *file)
 {
     void *room = NULL;
     *file = -1;
+    if (only_counts()) {
+        room = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        return room != MAP_FAILED ? room : NULL;
+    }
     if (setting("ipc", 0) == 0)
         return posix_memalign(&room, ALIGN, bytes) == 0 ? room : NULL;
     *file = memfd_create("fake GPU", MFD_CLOEXEC);
@@ -306,9 +332,13 @@ static char *take_room(size_t bytes, int *file)
 
 /* The interpreter of PTX, if it is loaded, learns which memory is a GPU's (tests/device/ptx/ptx_heap.h). */
 void ptx_heap_is_of_gpu(void *begin) __attribute__((weak));
+void ptx_heap_add(void *begin, size_t bytes) __attribute__((weak));
+void ptx_heap_remove(void *begin) __attribute__((weak));
 
 static void list_block(block about)
 {
+    if (only_counts() && ptx_heap_add != NULL)
+        ptx_heap_add(about.begin, about.bytes);
     if (ptx_heap_is_of_gpu != NULL)
         ptx_heap_is_of_gpu(about.begin);
     block *b = malloc(sizeof(*b));
@@ -345,7 +375,8 @@ int fake_memory_alloc(cuda_address *memory, size_t bytes)
     char *room = used + bytes <= (size_t)setting("memory", 1 << 30) ? take_room(bytes, &file) : NULL;
     if (room == NULL)
         return CUDA_OUT_OF_MEMORY;
-    memset(room, 0xa5, bytes);
+    if (!only_counts())
+        memset(room, 0xa5, bytes);
     *memory = (cuda_address)(uintptr_t)room;
     list_block((block){.begin = room, .bytes = bytes, .file = file, .owner = getpid()});
     return 0;
@@ -359,6 +390,10 @@ int fake_memory_free(cuda_address memory)
         return INVALID_VALUE;
     if (b->file >= 0) {
         close(b->file);
+        munmap(b->begin, b->bytes);
+    } else if (only_counts()) {
+        if (ptx_heap_remove != NULL)
+            ptx_heap_remove(b->begin);
         munmap(b->begin, b->bytes);
     } else {
         free(b->begin);
@@ -540,7 +575,13 @@ int fake_copy(cuda_address to, cuda_address from, size_t bytes, cuda_queue q)
         crossed += bytes;
     pthread_mutex_unlock(&lock);
     ANSWER(error);
-    memmove((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes);
+    log_event("copy",
+              !is_of_gpu((const char *)(uintptr_t)from) ? "up"
+              : !is_of_gpu((const char *)(uintptr_t)to) ? "down"
+                                                        : "within",
+              bytes);
+    if (!only_counts() || bytes <= MOST_COUNTED || !is_of_gpu((const char *)(uintptr_t)to))
+        memmove((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes);
     return 0;
 }
 
@@ -574,7 +615,9 @@ int fake_fill(cuda_address to, unsigned char byte, size_t n, cuda_queue q)
 {
     ANSWER(works("cuMemsetD8Async"));
     (void)q;
-    memset((void *)(uintptr_t)to, byte, n);
+    log_event("fill", "within", n);
+    if (!only_counts() || (byte == 0 && n <= MOST_COUNTED))
+        memset((void *)(uintptr_t)to, byte, n);
     return 0;
 }
 
@@ -597,6 +640,7 @@ int fake_queue_synchronize(cuda_queue q)
 {
     while (is_stuck)
         pause();
+    log_event("wait", "queue", 0);
     if (q != NULL) {
         end_copies(q, LONG_MAX);
         see_pass(q, LONG_MAX);
@@ -665,6 +709,7 @@ int fake_ticket_synchronize(cuda_ticket ticket)
 {
     while (is_stuck)
         pause();
+    log_event("wait", "event", 0);
     if (ticket != NULL && ticket->queue != NULL) {
         end_copies(ticket->queue, ticket->n_copies);
         see_pass(ticket->queue, ticket->number);

@@ -169,6 +169,16 @@ EXPORT void ptx_heap_is_of_gpu(void *begin)
         b->of_gpu = true;
 }
 
+EXPORT void ptx_heap_add(void *begin, size_t bytes)
+{
+    list(begin, bytes);
+}
+
+EXPORT void ptx_heap_remove(void *begin)
+{
+    unlist(begin);
+}
+
 bool ptx_heap_knows_gpus(void)
 {
     return knows_gpus;

@@ -30,6 +30,9 @@ void ptx_heap_learn(void *begin, size_t bytes);
 /* Notes that a block is memory of a GPU. After the first call, kernels may use such blocks only. */
 void ptx_heap_is_of_gpu(void *begin);
 bool ptx_heap_knows_gpus(void);
+/* Adds memory that the process did not allocate with malloc, and removes it. */
+void ptx_heap_add(void *begin, size_t bytes);
+void ptx_heap_remove(void *begin);
 /* Memory that is not listed. */
 void *ptx_heap_own(size_t bytes);
 void ptx_heap_own_free(void *memory);
