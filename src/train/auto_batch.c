@@ -45,7 +45,7 @@ static tess_status need_of_device(const batch_memory *m, const tess_memory_plan 
     TESS_TRY(tess_memory_ranks_open(m->mem, m->model, plan, false, &ranks));
     for (int rank = 0; rank < m->n_ranks; rank++) {
         TESS_TRY(tess_memory_ranks_need(ranks, rank, &need));
-        *bytes = fmax(*bytes, tess_pools_sum(need->device) + need->work);
+        *bytes = fmax(*bytes, tess_pools_sum(need->device));
     }
     return TESS_OK;
 }

@@ -316,9 +316,8 @@ const cli_command cli_plan = {
     "predict memory, volume and time of a run, here or on machines that are not here\n"
     "Nothing is started, except with --calibrate and --measure.\n"
     "Also: plan search (the best layouts of a cluster), plan draw (pictures), plan matrix (what settings save and\n"
-    "cost, measured), plan advise (rules of thumb of the literature by name), plan launches (the time of GPU work "
-    "from\n"
-    "its launches). With --help each says more.",
+    "cost, measured), plan advise (rules of thumb of the literature by name), plan launches (the time of GPU work\n"
+    "from its launches). With --help each says more.",
     .examples = "tessera plan --calibrate\n"
                 "tessera plan examples/kjv.yaml -n 2\n"
                 "tessera plan run.yaml -n 512 --machine h100-sxm",
