@@ -172,15 +172,16 @@ GROUPS = [  # name, machine, products in FP8, runs
         megatron("314B", 128, 16384, 96, 8, 8, 3072, 1536, 474.4),
         megatron("462B", 144, 18432, 112, 8, 16, 6144, 3072, 459.9)]),
     ("Megatron-Bridge 26.04.01, H100, FP8", "h100_sxm", True, [
-        bridge("70B, 64 GPUs", "70b", 64, 1664, 256, tp=4, pp=8, **interleaved(2)),
-        bridge("405B, 1,024 GPUs", "405b", 1024, 328, 1536, tp=8, pp=8, **ring(2), **interleaved(4))]),
+        bridge("70B, TP 4 PP 8, 64 GPUs", "70b", 64, 1664, 256, tp=4, pp=8, **interleaved(2)),
+        bridge("405B, TP 8 CP 2 PP 8, 1,024 GPUs", "405b", 1024, 328, 1536, tp=8, pp=8, **ring(2), **interleaved(4))]),
     ("Megatron-Bridge 25.11, H100, FP8", "h100_sxm", True, [
         bridge("8B, FSDP, 8 GPUs", "8b", 8, 14451, 128, strategy="full"),
-        bridge("70B, 64 GPUs", "70b", 64, 1602, 128, tp=4, pp=8, **interleaved(2)),
-        bridge("405B, 1,024 GPUs", "405b", 1024, 292, 512, tp=8, pp=8, **ring(2), **interleaved(4))]),
+        bridge("70B, TP 4 PP 8, 64 GPUs", "70b", 64, 1602, 128, tp=4, pp=8, **interleaved(2)),
+        bridge("405B, TP 8 CP 2 PP 8, 1,024 GPUs", "405b", 1024, 292, 512, tp=8, pp=8, **ring(2), **interleaved(4))]),
     ("Megatron-Bridge 26.04.01, GB300, FP8", "gb300", True, [
         bridge("70B, FSDP, 64 GPUs", "70b", 64, 5248, 256, micro=2, strategy="full"),
-        bridge("405B, 256 GPUs", "405b", 256, 1024, 1536, tp=4, pp=8, **interleaved(4))]),
+        bridge("70B, PP 4, 64 GPUs", "70b", 64, 4864, 256, pp=4, **interleaved(4)),
+        bridge("405B, TP 4 PP 8, 256 GPUs", "405b", 256, 1024, 1536, tp=4, pp=8, **interleaved(4))]),
     ("Megatron-Bridge 26.08, GB300, MXFP8", "gb300", True, [
         bridge("Qwen3 235B, 256 GPUs", "qwen3_235b", 256, 8816, 8192, seq=4096, micro=2, pp=4, ep=32,
                **interleaved(3)),

@@ -246,9 +246,9 @@ uint64_t tess_plan_key(const tess_plan_request *q)
     return tess_hash_bytes(others, sizeof(others), tess_hash_bytes(q->model, sizeof(*q->model), of_config));
 }
 
-static uint64_t key_of(const plan_case *c, int rank, int64_t most_micros)
+static uint64_t key_of(const plan_case *c, int rank, int64_t most_micros, bool even_experts)
 {
-    const int64_t others[] = {rank, most_micros};
+    const int64_t others[] = {rank, most_micros, even_experts};
     return tess_hash_bytes(others, sizeof(others), tess_plan_key(c->request));
 }
 
@@ -269,11 +269,13 @@ static void drop_traces(tess_planner *p)
         tess_work_trace_free(&r->trace);
 }
 
-/* A rank whose record of work is needed again and was dropped runs again. */
+/* A rank whose record of work is needed again and was dropped runs again. Memory is that of the routing that needs most
+ * of it. Times are those of even routing: a rank with the rows of all ranks would compute as many times as long. */
 static tess_status find_rank(plan_case *c, int rank, int64_t most_micros, bool times, planned_rank **out)
 {
     tess_planner *p = c->planner;
-    const uint64_t key = key_of(c, rank, most_micros);
+    const bool even_experts = times && c->model.parts.experts.n > 0;
+    const uint64_t key = key_of(c, rank, most_micros, even_experts);
     for (planned_rank *r = p->ranks; r != NULL; r = r->next)
         if (r->key == key && (!times || r->trace.n_events > 0)) {
             *out = r;
@@ -284,6 +286,7 @@ static tess_status find_rank(plan_case *c, int rank, int64_t most_micros, bool t
     r->key = key;
     r->rank = rank;
     r->trace.mem = p->mem;
+    r->trace.even_experts = even_experts;
     tess_memory_plan plan = c->plan;
     plan.trace = most_micros != MEMORY_ONLY ? &r->trace : NULL;
     plan.peak = &r->peak;
