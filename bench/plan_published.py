@@ -57,12 +57,14 @@ MODELS = {
 
 
 class Run:
-    """A published run: tokens per second of a GPU, GiB at the peak (None: not published), ranks and settings."""
+    """A published run: its speed, GiB at the peak (None: not published), ranks and settings. The speed is that of a GPU
+    in tokens per second, in 10^12 operations per second (Megatron-LM), or in iterations per second (attention)."""
 
     def __init__(self, name, model, ranks, tokens, gib, **settings):
         self.name, self.model, self.ranks, self.published, self.gib = name, model, ranks, tokens, gib
         self.settings = settings
         self.of_attention = settings.pop("of_attention", False)
+        self.a_token = settings.pop("a_token", 1)  # factor from tokens to the published unit
 
     def words(self):
         return [f"model.config={self.model}.json"] + [f"{KEYS[k]}={v}" for k, v in self.settings.items()]
@@ -129,15 +131,16 @@ def megatron(size, heads, hidden, layers, tp, pp, ranks, batch, tflops):
     MODELS[name] = gpt(hidden, layers, heads)
     a_token = 72 * layers * hidden**2 + 12 * layers * hidden * 4096 + 6 * hidden * 131072
     pipeline = interleaved(1) if pp > 1 else {}
-    return Run(f"{size}, TP {tp} PP {pp}, {ranks} GPUs", name, ranks, tflops * 1e12 / a_token, None, seq=4096,
-               micro=batch * tp // ranks if pp == 1 else 1, batch=batch, tp=tp, pp=pp, strategy="zero1", **pipeline)
+    return Run(f"{size}, TP {tp} PP {pp}, {ranks} GPUs", name, ranks, tflops, None, seq=4096, a_token=a_token / 1e12,
+               micro=batch * tp // ranks if pp == 1 else 1, batch=batch, tp=tp, pp=pp, strategy="zero2", **pipeline)
 
 
 # Megatron-Bridge, docs/performance-summary.md and docs/performance-summary-archive.md. DDP with the distributed
-# optimizer (zero1), gradients sent in bfloat16 but for experts, where ours must be float32.
+# optimizer: its sums of gradients run during backward, as ours do with zero2. Gradients are sent in bfloat16, but those
+# of experts in float32, as ours must be.
 def bridge(name, model, ranks, tokens, batch, seq=8192, micro=1, **settings):
     return Run(name, model, ranks, tokens, None, seq=seq, micro=micro, batch=batch,
-               **{"strategy": "zero1", "reduce": "float32" if "ep" in settings else "bfloat16", **settings})
+               **{"strategy": "zero2", "reduce": "float32" if "ep" in settings else "bfloat16", **settings})
 
 
 # ring-flash-attention, README.md, forward and backward of one layer's attention, rows of 8,192 tokens a GPU. Its
@@ -221,7 +224,7 @@ def plan(tessera, run, machine, fp8, factor):
 def rate(run, got):
     time = got["time"]
     if not run.of_attention:
-        return time["tokens_per_s_rank"]
+        return time["tokens_per_s_rank"] * run.a_token
     kernels = sum(k["ms"] for k in time["kernels"] if "attention" in k["name"])
     exposed = sum(t["exposed_ms"] for t in time["teams"] if t["axis"] == "cp")
     return 2000 / (kernels + exposed)  # two layers
