@@ -107,8 +107,8 @@ def split_points(layers, stages):
 SELECTIVE = {"recompute": "selective", "parts": "feed_forward"}
 
 
-# torchtitan, benchmarks/llama3_h100_202412_torchtitan.md, at the commit 9dec370 that the page names. A pipeline has as
-# many micro-batches as stages and keeps gathered weights (its defaults), so a micro-batch of 32 rows over 8 stages has 4.
+# torchtitan, the page llama3_h100_202412_torchtitan of its benchmarks, at the commit 9dec370 that the page names. A pipeline has as
+# many micro-batches as stages and keeps gathered weights (its defaults): 32 rows of a rank are 8 micro-batches of 4.
 def titan(name, ranks, tokens, gib, **settings):
     return Run(name, "405b", ranks, tokens, gib, tp=8, pp=8, keep=0, recompute="full", **settings)
 
@@ -135,7 +135,7 @@ def megatron(size, heads, hidden, layers, tp, pp, ranks, batch, tflops):
                micro=batch * tp // ranks if pp == 1 else 1, batch=batch, tp=tp, pp=pp, strategy="zero2", **pipeline)
 
 
-# Megatron-Bridge, docs/performance-summary.md and docs/performance-summary-archive.md. DDP with the distributed
+# Megatron-Bridge, the pages performance-summary and performance-summary-archive of its docs. DDP with the distributed
 # optimizer: its sums of gradients run during backward, as ours do with zero2. Gradients are sent in bfloat16, but those
 # of experts in float32, as ours must be.
 def bridge(name, model, ranks, tokens, batch, seq=8192, micro=1, **settings):
@@ -265,7 +265,7 @@ def show(tessera, group):
         of_memory = f"{run.gib} | {gib:.1f} | " + (f"{(gib + unseen) / run.gib - 1:+.0%}" if run is not runs[0] else
                                                   f"{unseen:+.1f} GiB") if run.gib else f"- | {gib:.1f} | -"
         rows.append((run.published, tokens))
-        print(f"| {name} | {run.name} | {run.published:.4g} | {tokens:.4g} | {error} | {of_memory} |", flush=True)
+        print(f"| {name} | {run.name} | {run.published:.5g} | {tokens:.4g} | {error} | {of_memory} |", flush=True)
     order = sorted(range(len(rows)), key=lambda i: rows[i][0]) == sorted(range(len(rows)), key=lambda i: rows[i][1])
     print(f"{name}: {'the order is right' if order else 'THE ORDER IS WRONG'}", file=sys.stderr, flush=True)
 
