@@ -107,8 +107,9 @@ def split_points(layers, stages):
 SELECTIVE = {"recompute": "selective", "parts": "feed_forward"}
 
 
-# torchtitan, the page llama3_h100_202412_torchtitan of its benchmarks, at the commit 9dec370 that the page names. A pipeline has as
-# many micro-batches as stages and keeps gathered weights (its defaults): 32 rows of a rank are 8 micro-batches of 4.
+# torchtitan, the page llama3_h100_202412_torchtitan of its benchmarks, at the commit 9dec370 that the page names. A
+# pipeline has as many micro-batches as stages and keeps gathered weights (its defaults): 32 rows of a rank are 8
+# micro-batches of 4.
 def titan(name, ranks, tokens, gib, **settings):
     return Run(name, "405b", ranks, tokens, gib, tp=8, pp=8, keep=0, recompute="full", **settings)
 
