@@ -247,9 +247,9 @@ uint64_t tess_plan_key(const tess_plan_request *q)
     return tess_hash_bytes(others, sizeof(others), tess_hash_bytes(q->model, sizeof(*q->model), of_config));
 }
 
-static uint64_t key_of(const plan_case *c, int rank, int64_t most_micros)
+static uint64_t key_of(const plan_case *c, int rank, int64_t most_micros, bool even_experts)
 {
-    const int64_t others[] = {rank, most_micros};
+    const int64_t others[] = {rank, most_micros, even_experts};
     return tess_hash_bytes(others, sizeof(others), tess_plan_key(c->request));
 }
 
@@ -270,11 +270,13 @@ static void drop_traces(tess_planner *p)
         tess_work_trace_free(&r->trace);
 }
 
-/* A rank whose record of work is needed again and was dropped runs again. */
+/* A rank whose record of work is needed again and was dropped runs again. Memory is that of the routing that needs most
+ * of it. Times are those of even routing: a rank with the rows of all ranks would compute as many times as long. */
 static tess_status find_rank(plan_case *c, int rank, int64_t most_micros, bool times, planned_rank **out)
 {
     tess_planner *p = c->planner;
-    const uint64_t key = key_of(c, rank, most_micros);
+    const bool even_experts = times && c->model.parts.experts.n > 0;
+    const uint64_t key = key_of(c, rank, most_micros, even_experts);
     for (planned_rank *r = p->ranks; r != NULL; r = r->next)
         if (r->key == key && (!times || r->trace.n_events > 0)) {
             *out = r;
@@ -285,6 +287,7 @@ static tess_status find_rank(plan_case *c, int rank, int64_t most_micros, bool t
     r->key = key;
     r->rank = rank;
     r->trace.mem = p->mem;
+    r->trace.even_experts = even_experts;
     tess_memory_plan plan = c->plan;
     plan.trace = most_micros != MEMORY_ONLY ? &r->trace : NULL;
     plan.peak = &r->peak;
@@ -446,14 +449,16 @@ static tess_status plan_memory(plan_case *c, int64_t micros, tess_plan_memory *m
 }
 
 /* ---- Time ---- */
-static tess_status time_ranks(plan_case *c, int64_t most_micros, tess_step_spans *spans, tess_plan_time *time)
+/* Times a rank of each stage: its first one and `further` ranks. */
+static tess_status time_ranks_at(plan_case *c, int further, int64_t most_micros, tess_step_spans *spans,
+                                 tess_plan_time *time)
 {
     const tess_plan_request *q = c->request;
     TESS_AUTO(tess_mem_drop) tess_timed_rank *ranks = NULL;
     TESS_TRY(TESS_NEW(c->planner->mem, c->n_stages, "ranks of a pipeline", &ranks));
     for (int stage = 0; stage < c->n_stages; stage++) {
         planned_rank *r;
-        TESS_TRY(find_rank(c, rank_of_stage(c, stage), most_micros, true, &r));
+        TESS_TRY(find_rank(c, rank_of_stage(c, stage) + further, most_micros, true, &r));
         ranks[stage] = (tess_timed_rank){.rank = r->rank, .trace = &r->trace};
     }
     const tess_step_case of = {.machine = q->machine,
@@ -465,6 +470,38 @@ static tess_status time_ranks(plan_case *c, int64_t most_micros, tess_step_spans
                                .straggler = q->options.straggler,
                                .spans = spans};
     return tess_step_time(c->planner->mem, &of, time);
+}
+
+/* Lets a rank wait in each phase for another one, if that takes longer: all meet in the gathers and sums of a layer. */
+static void wait_in_phases(tess_plan_time *t, const tess_plan_time *other, const char *axis)
+{
+    double waits_s = 0;
+    for (int i = 0; i < TESS_PHASE_COUNT; i++) {
+        const double longer = fmax(t->phase_s[i], other->phase_s[i]);
+        waits_s += longer - t->phase_s[i];
+        t->phase_s[i] = longer;
+    }
+    t->step_s += waits_s;
+    t->exposed_s += waits_s;
+    for (int i = 0; i < t->n_teams; i++)
+        if (strcmp(t->teams[i].name, axis) == 0)
+            t->teams[i].exposed_s += waits_s;
+}
+
+/* Ranks that have tokens in order have unequal attention: forward takes longest on the last one, whose queries read all
+ * keys, and a ring's backward may take longest on the first, whose keys all queries read. */
+static tess_status time_ranks(plan_case *c, int64_t most_micros, tess_step_spans *spans, tess_plan_time *time)
+{
+    tess_plan_time first;
+    const int n = c->degree[TESS_AXIS_CP];
+    if (n == 1 || c->config.parallelism.context_parallel_load_balancer != TESS_BALANCER_CONTIGUOUS)
+        return time_ranks_at(c, 0, most_micros, spans, time);
+    TESS_TRY(time_ranks_at(c, 0, most_micros, NULL, &first));
+    const int last = (n - 1) * tess_axis_stride(c->degree, TESS_AXIS_CP);
+    TESS_TRY(time_ranks_at(c, last, most_micros, spans, time));
+    wait_in_phases(time, &first, "cp");
+    tess_plan_time_find_bound(time);
+    return TESS_OK;
 }
 
 /* Adds to `t` what further micro-batches take: `factor` times what it has more than `half`. */
@@ -494,7 +531,7 @@ static void go_on(tess_plan_time *t, const tess_plan_time *half, double factor)
                 t->teams[i].n = beyond(t->teams[i].n, half->teams[k].n, factor);
                 t->teams[i].bytes = beyond(t->teams[i].bytes, half->teams[k].bytes, factor);
                 t->teams[i].seconds = beyond(t->teams[i].seconds, half->teams[k].seconds, factor);
-                t->teams[i].exposed_s = beyond(t->teams[i].exposed_s, half->teams[k].exposed_s, factor);
+                t->teams[i].exposed_s = fmax(0, beyond(t->teams[i].exposed_s, half->teams[k].exposed_s, factor));
             }
     const double kernels_s = t->compute_s + t->optimizer_s;
     t->measured_share = kernels_s > 0 ? beyond(measured_s, of_half_s, factor) / kernels_s : 0;
@@ -516,8 +553,8 @@ static void add_losses(const plan_case *c, tess_plan_time *t)
 static double peak_of(const plan_case *c)
 {
     const tess_machine *m = c->request->machine;
-    const bool half = c->config.training.mixed_precision_param != TESS_PRECISION_F32 && m->compute.bf16_tflops > 0;
-    const double tflops = half || m->compute.fp32_tflops <= 0 ? m->compute.bf16_tflops : m->compute.fp32_tflops;
+    const double tflops =
+        tess_machine_product_tflops(m, c->config.training.mixed_precision_param == TESS_PRECISION_F32);
     const double n = m->machine.kind == TESS_MACHINE_GPU ? (double)c->request->n_ranks
                                                          : ceil((double)c->request->n_ranks / ranks_a_host(c->request));
     return tflops * 1e12 * n;

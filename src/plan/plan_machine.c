@@ -38,6 +38,7 @@ static const tess_option about_rows[] = {
 
 static const tess_option compute_rows[] = {
     NUMBER(tess_machine_compute, compute, bf16_tflops, "0", 1e9, "peak of dense products in bfloat16, 10^12 a second"),
+    NUMBER(tess_machine_compute, compute, fp8_tflops, "0", 1e9, "the same in FP8; 0: it has no such products"),
     NUMBER(tess_machine_compute, compute, fp32_tflops, "0", 1e9, "the same for float32 operands"),
     NUMBER(tess_machine_compute, compute, vector_tflops, "0", 1e9, "the same for elementwise kernels"),
     NUMBER(tess_machine_compute, compute, efficiency, "0.7", 1, "share of the peak that large products reach"),
@@ -199,6 +200,7 @@ tess_status tess_machine_parse(tess_mem *mem, const char *text, size_t size, con
     ROW(h100_sxm)        \
     ROW(h100_hbm2e_96gb) \
     ROW(h200_sxm)        \
+    ROW(h800_sxm)        \
     ROW(b200)            \
     ROW(gb200)           \
     ROW(gb300)           \
@@ -257,6 +259,12 @@ tess_status tess_machine_load(tess_mem *mem, const char *name, tess_machine *mac
     }
     return TESS_FAIL(TESS_E_NOT_FOUND, "--machine %s: no such machine or file%s", name,
                      tess_options_hint("", name, names, N_FILES, all, hint));
+}
+
+double tess_machine_product_tflops(const tess_machine *m, bool float32)
+{
+    const double narrow = m->fp8_products ? m->compute.fp8_tflops : m->compute.bf16_tflops;
+    return (float32 || narrow <= 0) && m->compute.fp32_tflops > 0 ? m->compute.fp32_tflops : narrow;
 }
 
 /* ---- This machine ---- */

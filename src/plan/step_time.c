@@ -32,9 +32,11 @@ static double peak_of(const tess_machine *m, const tess_call_key *key)
     const tess_machine_compute *c = &m->compute;
     if (!is_product(key) && !is_attention(key))
         return (c->vector_tflops > 0 ? c->vector_tflops : c->fp32_tflops) * 1e12;
+    if (is_product(key))
+        return tess_machine_product_tflops(m, key->dtype == TESS_F32) * 1e12 * c->efficiency;
     const double half = c->bf16_tflops > 0 ? c->bf16_tflops : c->fp32_tflops;
     const double tflops = key->dtype == TESS_F32 && c->fp32_tflops > 0 ? c->fp32_tflops : half;
-    return tflops * 1e12 * (is_attention(key) ? c->attention_efficiency : c->efficiency);
+    return tflops * 1e12 * c->attention_efficiency;
 }
 
 double tess_call_time(const tess_machine *m, const tess_call_key *key, int threads, int ranks_a_host, bool *measured,

@@ -22,6 +22,8 @@ exit(abs(time["price_per_million"] * time["tokens_per_s"] * 3600 / 1e6 / 24 - 1)
 P
 expect "the price of this machine" 0 "USD for a million tokens" plan $settings --price 2
 expect "failures" 0 "goodput" plan $settings --failures 4 --save-time 60 --restart-time 300
+expect "products in FP8" 0 "time of a step:" plan $settings -n 8 --machine h100-sxm --fp8-products
+expect "a machine without them" 2 "give compute.fp8_tflops" plan $settings --machine a100-80gb --fp8-products
 plan $settings -n 2 --json >plan.json
 for text in '"tokens_per_s":' '"alive":' '"reduce_scatter_pieces"' '"kernel'; do
     expect "JSON has $text" 0 "$text" cat plan.json

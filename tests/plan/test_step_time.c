@@ -200,6 +200,29 @@ static void measured_times_replace_the_data_sheet(void)
     tess_kernel_times_free(&times);
 }
 
+static double product_s(const tess_machine *m, int kind, int dtype)
+{
+    bool measured, by_compute;
+    const tess_call_key key = {.kind = kind, .dtype = dtype, .flops = 1e12};
+    return tess_call_time(m, &key, 1, 1, &measured, &by_compute);
+}
+
+/* Attention and float32 operands stay at the peaks of their own dtypes. */
+static void products_in_fp8_have_its_peak(void)
+{
+    tess_machine m = machine_of(TESS_MACHINE_GPU);
+    m.compute.bf16_tflops = 2;
+    m.compute.fp8_tflops = 4;
+    expect_s(product_s(&m, TESS_ROW_gemm, TESS_BF16), 0.5);
+    m.fp8_products = true;
+    expect_s(product_s(&m, TESS_ROW_gemm, TESS_BF16), 0.25);
+    expect_s(product_s(&m, TESS_ROW_gemm_grouped, TESS_BF16), 0.25);
+    expect_s(product_s(&m, TESS_ROW_gemm, TESS_F32), 1);
+    expect_s(product_s(&m, TESS_ROW_attention_forward, TESS_BF16), 0.5);
+    m.compute.fp32_tflops = 0;
+    expect_s(tess_machine_product_tflops(&m, true), 4);
+}
+
 static void times_are_the_same_after_they_are_stored(void)
 {
     char path[512];
@@ -276,6 +299,7 @@ static const test_case cases[] = {
     CASE(links_of_pairs_limit_small_teams),
     CASE(equal_calls_are_one_entry),
     CASE(measured_times_replace_the_data_sheet),
+    CASE(products_in_fp8_have_its_peak),
     CASE(times_are_the_same_after_they_are_stored),
     CASE(formulas_of_failures),
     CASE(spans_of_a_kind_join_and_columns_show_what_fills_most),

@@ -21,7 +21,7 @@
 enum { MOST_RANKS = 1 << 20, STEPS = 5, SAMPLES = 5 };
 
 typedef struct plan_flags {
-    const char *machine, *cache, *calibrate, *measure, *no_corrections;
+    const char *machine, *cache, *calibrate, *measure, *no_corrections, *fp8_products;
     int64_t ranks, hosts, steps;
     double price;
     tess_plan_options options;
@@ -258,6 +258,8 @@ static tess_status run_session(plan_session *s, char *const *words, int n_words)
     if (s->flags->calibrate != NULL)
         return calibrate(s, n_words > 0);
     TESS_TRY(cli_load_machine(s->mem, s->flags->machine, s->flags->price, &s->times, &s->machine));
+    if (s->flags->fp8_products != NULL)
+        TESS_TRY(cli_machine_use_fp8(&s->machine));
     TESS_TRY(make_request(s));
     if (s->chooses) {
         TESS_TRY(choose_batch(s));
@@ -282,6 +284,8 @@ static int run(tess_mem *mem, int argc, char **argv)
          .min = 1, .max = MOST_RANKS},
         {"--machine", "NAME", "machine of the data sheets, or a file; here: this one, as it was measured (here)",
          .text = &f.machine},
+        {"--fp8-products", NULL, "time products at the machine's FP8 peak, which ours do not reach",
+         .text = &f.fp8_products},
         {"--cache", "DIR", "folder of measured times (~/.cache/tessera)", .text = &f.cache},
         {"--calibrate", NULL, "measure kernels and operations of this machine, and store their times",
          .text = &f.calibrate},

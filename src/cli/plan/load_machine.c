@@ -27,3 +27,12 @@ tess_status cli_load_machine(tess_mem *mem, const char *name, double price, cons
         machine->cost.per_hour = price;
     return TESS_OK;
 }
+
+tess_status cli_machine_use_fp8(tess_machine *machine)
+{
+    TESS_CHECK(machine->compute.fp8_tflops > 0, TESS_E_INVALID,
+               "--fp8-products: machine '%s' has no products in FP8: give compute.fp8_tflops in a file of its own",
+               machine->machine.name);
+    machine->fp8_products = true;
+    return TESS_OK;
+}

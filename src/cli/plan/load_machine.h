@@ -16,6 +16,8 @@ tess_status cli_load_times(tess_mem *mem, const char *cache, tess_kernel_times *
  * price: of a device or a CPU host, per hour, as --price gives it; 0: that of the machine's file, if it has one. */
 tess_status cli_load_machine(tess_mem *mem, const char *name, double price, const tess_kernel_times *times,
                              tess_machine *machine);
+/* Gives the machine products in FP8. TESS_E_INVALID: its file lacks their peak */
+tess_status cli_machine_use_fp8(tess_machine *machine);
 
 /* The flag --price of the commands that load a machine; value: a double. */
 #define CLI_PRICE_FLAG(value)                                                                      \
