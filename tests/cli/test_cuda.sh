@@ -157,7 +157,7 @@ grep -qE "rank 1 never came to .* waiting for its device: stream compute: attent
     pass "rank, stream and operation are named at the end" || fail "a kernel that hangs: $(tail -n 5 output)"
 rm -f once
 expect "a GPU that hangs" 1 "waiting for its device: stream compute: one of " \
-    env CUDA_FAKE=devices=2,stuck=20 CUDA_FAKE_ONCE="$work/once" "$tessera" "${args[@]}" -n 2 "${hangs[@]}" job.shards=host
+    env CUDA_FAKE=devices=2,stuck=17 CUDA_FAKE_ONCE="$work/once" "$tessera" "${args[@]}" -n 2 "${hangs[@]}" job.shards=host
 TESSERA_FAR_STALL=0:copy:40:3600 "$tessera" "${args[@]}" -n 1 job.device=far "${hangs[@]}" recovery.enable=true >alone.log 2>&1 </dev/null &
 launcher=$!
 await $launcher has_text alone.log "rank 0 has kept the job waiting for [0-9.]+ s for its device; it is in phase .*, waiting for its device: stream [a-z]+: copy " &&

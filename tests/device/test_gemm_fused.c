@@ -296,7 +296,7 @@ static void gradients_of_activations_follow_products(void)
     activations_follow(TESS_THEN_ACT_BACKWARD);
 }
 
-/* Without y the gradient of y needs memory of its own, which only some rows have at a time. */
+/* If y is not wanted, its gradient needs memory of its own, which only some rows have at a time. */
 static void gradients_are_the_same_if_nobody_wants_the_activation(void)
 {
     for (int i = 0; i < N_SHAPES; i++) {
