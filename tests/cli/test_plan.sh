@@ -13,6 +13,14 @@ grep -q "^memory of the rank that needs most, rank 0" output && grep -q "most is
 expect "nobody measured here" 0 "not measured" plan $settings
 expect "a machine of the data sheets" 0 "on NVIDIA H100 SXM5 80GB, 8 in a host" plan $settings -n 8 --machine h100-sxm
 expect "a team over hosts uses the network" 0 "infiniband" plan $settings -n 16 --machine h100-sxm training.global_batch_size=64
+# Eight GPUs at 3 an hour: 24 divided by the millions of tokens of an hour.
+plan $settings -n 8 --machine h100-sxm --price 3 --json >price.json
+python3 - <<'P' && pass "the price of a million tokens" || fail "$(cat price.json)"
+import json
+time = json.load(open("price.json"))["time"]
+exit(abs(time["price_per_million"] * time["tokens_per_s"] * 3600 / 1e6 / 24 - 1) > 1e-9 or time["currency"] != "USD")
+P
+expect "the price of this machine" 0 "USD for a million tokens" plan $settings --price 2
 expect "failures" 0 "goodput" plan $settings --failures 4 --save-time 60 --restart-time 300
 plan $settings -n 2 --json >plan.json
 for text in '"tokens_per_s":' '"alive":' '"reduce_scatter_pieces"' '"kernel'; do

@@ -22,6 +22,7 @@ enum { MOST_RANKS = 1 << 20, STEPS = 5, SAMPLES = 5 };
 typedef struct plan_flags {
     const char *machine, *cache, *calibrate, *measure, *no_corrections;
     int64_t ranks, hosts, steps;
+    double price;
     tess_plan_options options;
     tess_form_style style;
 } plan_flags;
@@ -199,7 +200,7 @@ static tess_status run_session(plan_session *s, char *const *words, int n_words)
         TESS_TRY(load_run(s, words, n_words));
     if (s->flags->calibrate != NULL)
         return calibrate(s, n_words > 0);
-    TESS_TRY(cli_load_machine(s->mem, s->flags->machine, &s->times, &s->machine));
+    TESS_TRY(cli_load_machine(s->mem, s->flags->machine, s->flags->price, &s->times, &s->machine));
     TESS_TRY(make_request(s));
     return s->flags->measure != NULL ? measure(s) : show_plan(s);
 }
@@ -234,6 +235,7 @@ static int run(tess_mem *mem, int argc, char **argv)
          .least = 0, .most = 1e9},
         {"--restart-time", "S", "seconds from a failure to the next step (0)", .number = &f.options.restart_s,
          .least = 0, .most = 1e6},
+        CLI_PRICE_FLAG(&f.price),
         CLI_STYLES(&f.style)};
     const int n_words = cli_parse(argc, argv, &cli_plan, flags, sizeof(flags) / sizeof(flags[0]));
     if (n_words == 0 && f.calibrate == NULL)

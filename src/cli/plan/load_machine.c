@@ -16,9 +16,14 @@ tess_status cli_load_times(tess_mem *mem, const char *cache, tess_kernel_times *
     return tess_os_is_file(path) ? tess_kernel_times_load(times, path) : TESS_OK;
 }
 
-tess_status cli_load_machine(tess_mem *mem, const char *name, const tess_kernel_times *times, tess_machine *machine)
+tess_status cli_load_machine(tess_mem *mem, const char *name, double price, const tess_kernel_times *times,
+                             tess_machine *machine)
 {
     if (cli_machine_is_here(name))
-        return tess_machine_here(mem, times->n_calls > 0 ? times : NULL, machine);
-    return tess_machine_load(mem, name, machine);
+        TESS_TRY(tess_machine_here(mem, times->n_calls > 0 ? times : NULL, machine));
+    else
+        TESS_TRY(tess_machine_load(mem, name, machine));
+    if (price > 0)
+        machine->cost.per_hour = price;
+    return TESS_OK;
 }

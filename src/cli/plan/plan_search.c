@@ -19,6 +19,7 @@ static const double gib = 1 << 30;
 typedef struct search_flags {
     const char *ranks, *machine, *only, *why_not, *write;
     int64_t hosts, top;
+    double price;
     tess_form_style style;
 } search_flags;
 
@@ -280,7 +281,7 @@ static tess_status read_request(search_job *job, char *const *overrides, int n)
     TESS_TRY(tess_config_load_model(&job->config, NULL, &job->model));
     if (cli_machine_is_here(job->flags->machine))
         TESS_TRY(cli_load_times(job->mem, NULL, &job->times, path));
-    TESS_TRY(cli_load_machine(job->mem, job->flags->machine, &job->times, &job->machine));
+    TESS_TRY(cli_load_machine(job->mem, job->flags->machine, job->flags->price, &job->times, &job->machine));
     if (job->config.training.global_batch_size == 0)
         job->config.training.global_batch_size = job->config.training.local_batch_size * ranks.n;
     *plan =
@@ -319,6 +320,7 @@ static int run(tess_mem *mem, int argc, char **argv)
         {"--why-not", "WORDS", "compare the best layout with the best one of these", .text = &f.why_not},
         {"--top", "N", "layouts to show (3)", .integer = &f.top, .min = 1, .max = MOST_TOP},
         {"--write", "FILE", "write the best layout's configuration", .text = &f.write},
+        CLI_PRICE_FLAG(&f.price),
         CLI_STYLES(&f.style)};
     search_job job = {.mem = mem, .flags = &f};
     int n = cli_parse(argc, argv, &cli_plan_search, flags, sizeof(flags) / sizeof(flags[0]));
