@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem/make_room.h"
+#include "base/mem/scoped.h"
 #include "parallel/pipeline/pipeline.h"
 #include "plan/search_conditions.h"
 #include "plan/step_bound.h"
@@ -249,16 +250,45 @@ static tess_status bound_layout(const walk *w, tess_search_layout *l, tess_bound
     return TESS_OK;
 }
 
-/* Finds the layout that may be the fastest of those that are not planned; NULL: there is none. */
-static tess_search_layout *next_layout(const tess_search *s)
+/* A heap of layouts that are not planned, by their bounds: the one that may be the fastest first. */
+typedef struct layout_queue {
+    const tess_search_layout *layouts;
+    int *items; /* (n) numbers of layouts */
+    int n;
+} layout_queue;
+
+static bool is_sooner(const layout_queue *q, int i, int k)
 {
-    tess_search_layout *next = NULL;
-    for (int i = 0; i < s->n; i++) {
-        tess_search_layout *l = &s->layouts[i];
-        if (l->outcome == TESS_SEARCH_SLOWER && (next == NULL || l->bound_s < next->bound_s))
-            next = l;
+    const double x = q->layouts[q->items[i]].bound_s, y = q->layouts[q->items[k]].bound_s;
+    return x < y || (x == y && q->items[i] < q->items[k]);
+}
+
+static void swap_items(layout_queue *q, int i, int k)
+{
+    const int item = q->items[i];
+    q->items[i] = q->items[k];
+    q->items[k] = item;
+}
+
+static void push_layout(layout_queue *q, int item)
+{
+    int at = q->n++;
+    q->items[at] = item;
+    for (; at > 0 && is_sooner(q, at, (at - 1) / 2); at = (at - 1) / 2)
+        swap_items(q, at, (at - 1) / 2);
+}
+
+static int pop_layout(layout_queue *q)
+{
+    const int first = q->items[0];
+    swap_items(q, 0, --q->n);
+    for (int at = 0, next = 1; next < q->n; at = next, next = 2 * at + 1) {
+        next += next + 1 < q->n && is_sooner(q, next + 1, next);
+        if (is_sooner(q, at, next))
+            break;
+        swap_items(q, at, next);
     }
-    return next;
+    return first;
 }
 
 /* Returns the time of the slowest step that is among the best; INFINITY: there are too few. */
@@ -290,20 +320,34 @@ static tess_status plan_or_recompute(walk *w, tess_search_layout *l)
 }
 
 /* Plans layouts in the order of their bounds, until no other one can be among the best. */
-static tess_status plan_best(walk *w)
+static tess_status plan_queue(walk *w, layout_queue *q)
 {
     tess_search *s = w->found;
-    for (int i = 0; i < s->n; i++)
+    for (int i = 0; i < s->n; i++) {
         TESS_TRY(bound_layout(w, &s->layouts[i], TESS_BOUND_OF_WEIGHTS));
-    for (;;) {
-        tess_search_layout *l = next_layout(s);
-        if (l == NULL || (l->bound_s >= best_s(s) && !w->request->exhaustive))
+        if (s->layouts[i].outcome == TESS_SEARCH_SLOWER)
+            push_layout(q, i);
+    }
+    while (q->n > 0) {
+        const int item = pop_layout(q);
+        tess_search_layout *l = &s->layouts[item];
+        if (l->bound_s >= best_s(s) && !w->request->exhaustive)
             return TESS_OK;
         if (l->bound_level == TESS_BOUND_OF_MICRO)
             TESS_TRY(plan_or_recompute(w, l));
         else
             TESS_TRY(bound_layout(w, l, l->bound_level + 1));
+        if (l->outcome == TESS_SEARCH_SLOWER)
+            push_layout(q, item);
     }
+    return TESS_OK;
+}
+
+static tess_status plan_best(walk *w)
+{
+    TESS_AUTO(tess_mem_drop) int *items = NULL;
+    TESS_TRY(TESS_NEW(w->found->mem, w->found->n, "layouts", &items));
+    return plan_queue(w, &(layout_queue){.layouts = w->found->layouts, .items = items});
 }
 
 /* If nothing fits, plans those that miss least, so that the first of them is planned. */

@@ -17,43 +17,47 @@
  * micro-batch may gather less than others. */
 static const double certain = 0.98;
 
-enum { BESIDE = 3 }; /* layers of a piece next to those that differ from the rest: the first gather less */
+enum { BESIDE = 3, MOST_KINDS = 8 }; /* BESIDE: layers of a piece. A model has more */
 
 /* The settings of a layout that a piece depends on. There is no padding, because they are compared as bytes. */
-typedef struct piece_key {
+typedef struct layer_piece_key {
     int32_t tp, cp, ep, method, recompute, unused;
     int64_t micro;
-} piece_key;
+} layer_piece_key;
 
 /* The ranks with other tokens that divide the experts. */
-static int neighbours_of(const piece_key *key)
+static int neighbours_of(const layer_piece_key *key)
 {
     return key->ep > key->tp ? key->ep / key->tp : 1;
 }
 
 /* A rank's part of one layer of those that are alike, for one micro-batch. */
-typedef struct piece {
-    piece_key key;
+typedef struct layer_piece {
+    layer_piece_key key;
     bool known, is_refused;        /* it was measured; it cannot be */
     double layer_s, ends_s;        /* its kernels and exchanges; those of everything but such layers */
     double floor_s;                /* the part of layer_s that grows with the rows of a micro-batch, at least */
     double state[TESS_POOL_COUNT]; /* bytes without shards, but those of activations that a micro-batch keeps */
     double beside;                 /* bytes of activations next to those that such layers keep */
     double weights, experts;       /* elements of all parameters, and of those that are experts' */
-} piece;
+} layer_piece;
 
 /* The layers of each stage of a pipeline. */
 typedef struct stage_counts {
     struct stage_counts *next;
     int ranks, chunks, n;
-    int *layers; /* (n = ranks * chunks) layers that are alike, by stage */
+    int *layers; /* (n = ranks * chunks) layers that are alike, by stage; then (n) all layers */
 } stage_counts;
 
 struct tess_step_bounds {
     tess_mem *mem;
     const tess_plan_request *request;
-    int64_t unlike; /* number of layers after which all are alike */
-    piece *pieces;
+    /* Number of layers after which all are alike, and the kinds of those (tess_model_config.layers). If kinds
+     * alternate, all layers count as if they were the least of them in each respect. */
+    int64_t unlike;
+    uint8_t kinds[MOST_KINDS];
+    int n_kinds;
+    layer_piece *pieces;
     size_t n_pieces, room;
     stage_counts *stages;
     int64_t n_dry;
@@ -69,6 +73,15 @@ tess_status tess_step_bounds_create(tess_mem *mem, const tess_plan_request *requ
     b->unlike = m->n_layers - 1;
     while (b->unlike > 0 && m->layers[b->unlike - 1] == m->layers[m->n_layers - 1])
         b->unlike--;
+    if (b->unlike > m->n_layers / 2)
+        b->unlike = 0;
+    for (int64_t layer = b->unlike; layer < m->n_layers; layer++) {
+        int kind = 0;
+        while (kind < b->n_kinds && b->kinds[kind] != m->layers[layer])
+            kind++;
+        if (kind == b->n_kinds && kind < MOST_KINDS)
+            b->kinds[b->n_kinds++] = m->layers[layer];
+    }
     return TESS_OK;
 }
 
@@ -117,10 +130,10 @@ static void keep_layers(tess_work_trace *t)
 }
 
 /* The result of a dry rank of a piece. */
-typedef struct piece_run {
+typedef struct layer_piece_run {
     tess_dry_report report;
     double seconds, floor_s;
-} piece_run;
+} layer_piece_run;
 
 /* Returns the time of the calls that arithmetic bounds. Measured rates may grow with the size of a call. */
 static double arithmetic_s(const tess_step_case *of, const tess_work_trace *t)
@@ -138,7 +151,7 @@ static double arithmetic_s(const tess_step_case *of, const tess_work_trace *t)
 }
 
 static tess_status time_piece(tess_step_bounds *b, const tess_memory_plan *plan, tess_work_trace *trace, int n_ranks,
-                              piece_run *out)
+                              layer_piece_run *out)
 {
     const tess_plan_request *q = b->request;
     tess_plan_time time;
@@ -163,14 +176,22 @@ static tess_status time_piece(tess_step_bounds *b, const tess_memory_plan *plan,
     return TESS_OK;
 }
 
-/* Runs the piece with a number of layers. */
-static tess_status run_piece(tess_step_bounds *b, const tess_config *config, int64_t layers, int n_ranks,
-                             piece_run *out)
+/* Returns the model with a number of layers of one kind. */
+static tess_model_config shallow_model(const tess_step_bounds *b, int kind, int64_t layers)
 {
     tess_model_config model = *b->request->model;
+    model.n_layers = layers;
+    memset(model.layers, b->kinds[kind], (size_t)layers);
+    return model;
+}
+
+/* Runs the piece with a number of layers. */
+static tess_status run_piece(tess_step_bounds *b, const tess_config *config, int kind, int64_t layers, int n_ranks,
+                             layer_piece_run *out)
+{
+    const tess_model_config model = shallow_model(b, kind, layers);
     tess_work_trace trace = {.mem = b->mem};
     tess_memory_plan plan = tess_plan_dry(b->request, config);
-    model.n_layers = layers;
     plan.trace = &trace;
     plan.most_micros = 1;
     plan.gradients_only = true;
@@ -183,11 +204,10 @@ static tess_status run_piece(tess_step_bounds *b, const tess_config *config, int
 }
 
 /* Counts the elements of the last layer's parameters that a rank has. */
-static tess_status count_weights(tess_step_bounds *b, const tess_config *config, piece *p)
+static tess_status count_weights(tess_step_bounds *b, const tess_config *config, int kind, layer_piece *p)
 {
     TESS_AUTO(tess_model_destroy) tess_model *part = NULL;
-    tess_model_config model = *b->request->model;
-    model.n_layers = b->unlike + 1;
+    const tess_model_config model = shallow_model(b, kind, 1);
     TESS_TRY(tess_stage_create_part(b->mem, config, &model, 0, 0, &part));
     for (int i = 0; i < tess_model_n_params(part); i++) {
         const tess_param *param = tess_model_param(part, i);
@@ -200,12 +220,11 @@ static tess_status count_weights(tess_step_bounds *b, const tess_config *config,
     return TESS_OK;
 }
 
-static tess_status measure_piece(tess_step_bounds *b, tess_config *config, int n_ranks, piece *p)
+static tess_status measure_piece(tess_step_bounds *b, const tess_config *config, int kind, int n_ranks, layer_piece *p)
 {
-    const int64_t layers = b->unlike + BESIDE;
-    piece_run less, more;
-    TESS_TRY(run_piece(b, config, layers, n_ranks, &less));
-    TESS_TRY(run_piece(b, config, layers + 1, n_ranks, &more));
+    layer_piece_run less, more;
+    TESS_TRY(run_piece(b, config, kind, BESIDE, n_ranks, &less));
+    TESS_TRY(run_piece(b, config, kind, BESIDE + 1, n_ranks, &more));
     const bool gpu = b->request->machine->machine.kind == TESS_MACHINE_GPU;
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
         p->state[pool] =
@@ -220,10 +239,23 @@ static tess_status measure_piece(tess_step_bounds *b, tess_config *config, int n
     return TESS_OK;
 }
 
-static tess_status make_piece(tess_step_bounds *b, piece *p, bool measures)
+/* Takes the values of a kind of layers, or the smaller ones of both kinds. */
+static void take_least(layer_piece *p, const layer_piece *of_kind, bool is_first)
+{
+    double *const values[] = {&p->layer_s, &p->ends_s, &p->floor_s, &p->beside, &p->weights, &p->experts};
+    const double others[] = {of_kind->layer_s, of_kind->ends_s,  of_kind->floor_s,
+                             of_kind->beside,  of_kind->weights, of_kind->experts};
+    p->known = of_kind->known;
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        *values[i] = is_first ? others[i] : fmin(*values[i], others[i]);
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
+        p->state[pool] = is_first ? of_kind->state[pool] : fmin(p->state[pool], of_kind->state[pool]);
+}
+
+static tess_status make_piece(tess_step_bounds *b, layer_piece *p, bool measures)
 {
     TESS_AUTO(tess_config_free) tess_config config = {0};
-    const piece_key *key = &p->key;
+    const layer_piece_key *key = &p->key;
     /* Two shards or more: a team of all ranks would have another name (is_of_layers). */
     const int shards = neighbours_of(key) > 2 * key->cp ? neighbours_of(key) / key->cp : 2;
     tess_search_layout l = {.strategy = TESS_STRATEGY_NONE,
@@ -242,15 +274,22 @@ static tess_status make_piece(tess_step_bounds *b, piece *p, bool measures)
     tess_search_configure(&l, &config);
     config.training.global_batch_size = key->micro * shards;
     TESS_TRY(tess_config_check_step(&config, key->tp * key->cp * shards));
-    return measures ? measure_piece(b, &config, key->tp * key->cp * shards, p) : count_weights(b, &config, p);
+    const layer_piece before = *p;
+    for (int kind = 0; kind < b->n_kinds; kind++) {
+        layer_piece of_kind = before;
+        TESS_TRY(measures ? measure_piece(b, &config, kind, key->tp * key->cp * shards, &of_kind)
+                          : count_weights(b, &config, kind, &of_kind));
+        take_least(p, &of_kind, kind == 0);
+    }
+    return TESS_OK;
 }
 
 /* Measures a piece, or only counts its parameters. One that is refused stays unknown: the layout's own plan says why.
  */
-static tess_status complete_piece(tess_step_bounds *b, piece *p, bool measures)
+static tess_status complete_piece(tess_step_bounds *b, layer_piece *p, bool measures)
 {
     tess_status status = TESS_OK;
-    if (b->request->model->n_layers <= b->unlike + BESIDE)
+    if (b->request->model->n_layers <= b->unlike + BESIDE || b->n_kinds == MOST_KINDS)
         return TESS_OK;
     if (p->weights == 0 && !p->is_refused)
         status = make_piece(b, p, false);
@@ -264,21 +303,21 @@ static tess_status complete_piece(tess_step_bounds *b, piece *p, bool measures)
 }
 
 static tess_status find_piece(tess_step_bounds *b, const tess_search_layout *l, int64_t micro, bool measures,
-                              const piece **out)
+                              const layer_piece **out)
 {
-    const piece_key key = {.tp = l->degree[TESS_AXIS_TP],
-                           .cp = l->degree[TESS_AXIS_CP],
-                           .ep = l->degree[TESS_SEARCH_EP],
-                           .method = l->method,
-                           .recompute = l->recompute,
-                           .micro = micro};
+    const layer_piece_key key = {.tp = l->degree[TESS_AXIS_TP],
+                                 .cp = l->degree[TESS_AXIS_CP],
+                                 .ep = l->degree[TESS_SEARCH_EP],
+                                 .method = l->method,
+                                 .recompute = l->recompute,
+                                 .micro = micro};
     size_t i = 0;
     while (i < b->n_pieces && memcmp(&b->pieces[i].key, &key, sizeof(key)) != 0)
         i++;
     if (i == b->n_pieces) {
         TESS_TRY(tess_mem_make_room(b->mem, TESS_POOL_MISC, b->n_pieces, sizeof(*b->pieces), "pieces", &b->room,
                                     &b->pieces));
-        b->pieces[b->n_pieces++] = (piece){.key = key};
+        b->pieces[b->n_pieces++] = (layer_piece){.key = key};
     }
     *out = &b->pieces[i];
     return complete_piece(b, &b->pieces[i], measures);
@@ -293,10 +332,11 @@ static tess_status count_layers(tess_step_bounds *b, const tess_search_layout *l
     tess_search_configure(l, &config);
     TESS_TRY(tess_stage_plan_create(b->mem, &config, b->request->model, 0, &plan));
     s->n = plan.shape.ranks * plan.shape.chunks;
-    tess_status status = TESS_NEW(b->mem, s->n, "stages", &s->layers);
+    tess_status status = TESS_NEW(b->mem, 2 * s->n, "stages", &s->layers);
     for (int g = 0; g < s->n && status == TESS_OK; g++) {
         const int64_t begin = plan.first[g] > b->unlike ? plan.first[g] : b->unlike;
         s->layers[g] = plan.first[g + 1] > begin ? (int)(plan.first[g + 1] - begin) : 0;
+        s->layers[s->n + g] = plan.first[g + 1] - plan.first[g];
     }
     tess_stage_plan_free(b->mem, &plan);
     return status;
@@ -369,7 +409,7 @@ static double link_s(const tess_step_bounds *b, const tess_search_layout *l, dou
 
 /* The time for which the links of a rank are busy for one layer and micro-batch. Each family of parameters has a
  * stream of its own. */
-static double links_s(const tess_step_bounds *b, const tess_search_layout *l, const piece *p)
+static double links_s(const tess_step_bounds *b, const tess_search_layout *l, const layer_piece *p)
 {
     const int tp = l->degree[TESS_AXIS_TP], shards = shards_of(l), neighbours = neighbours_of(&p->key);
     return fmax(link_s(b, l, p->weights - p->experts, tp, shards),
@@ -389,34 +429,35 @@ static double fill_layers(const stage_counts *s, const tess_search_layout *l)
     return n;
 }
 
-static int layers_of_rank(const stage_counts *s, const tess_search_layout *l, int rank)
+/* Counts the layers of a rank that are alike, or all of them. */
+static int layers_of_rank(const stage_counts *s, const tess_search_layout *l, int rank, bool all)
 {
     const tess_pipeline_schedule shape = {
         .kind = (tess_pipeline_kind)(l->schedule >= 0 ? l->schedule : 0), .ranks = s->ranks, .chunks = s->chunks};
     int n = 0;
     for (int chunk = 0; chunk < s->chunks; chunk++)
-        n += s->layers[tess_pipeline_stage(&shape, rank, chunk)];
+        n += s->layers[(all ? s->n : 0) + tess_pipeline_stage(&shape, rank, chunk)];
     return n;
 }
 
-static double bound_time(const tess_step_bounds *b, const tess_search_layout *l, const piece *p, const stage_counts *s)
+static double bound_time(const tess_step_bounds *b, const tess_search_layout *l, const layer_piece *p,
+                         const stage_counts *s)
 {
-    const double m = micros_of(b, l), last = layers_of_rank(s, l, s->ranks - 1);
+    const double m = micros_of(b, l), last = layers_of_rank(s, l, s->ranks - 1, false);
     double most = last;
     if (s->ranks == 1)
         return fmax(m * (last * p->layer_s + p->ends_s), m * (last - BESIDE) * links_s(b, l, p));
     for (int r = 0; r < s->ranks; r++)
-        most = fmax(most, layers_of_rank(s, l, r));
+        most = fmax(most, layers_of_rank(s, l, r, false));
     /* The last rank has the head, next to which the embedding takes no time. */
-    const double head_s = b->unlike == 0 ? p->ends_s : 0,
-                 kernels_s =
-                     fmax(m * most * p->layer_s, m * (last * p->layer_s + head_s) + fill_layers(s, l) * p->layer_s);
+    const double kernels_s =
+        fmax(m * most * p->layer_s, m * (last * p->layer_s + p->ends_s) + fill_layers(s, l) * p->layer_s);
     return fmax(kernels_s, m * (most - BESIDE * s->chunks) * links_s(b, l, p));
 }
 
 /* Returns the bytes of one layer's weights, gradients and moments on a rank, for the parameters of a family that
  * `shards` ranks share: `share` of the layer's elements. */
-static double state_bytes(const tess_step_bounds *b, const tess_search_layout *l, const piece *p, double elements,
+static double state_bytes(const tess_step_bounds *b, const tess_search_layout *l, const layer_piece *p, double elements,
                           int shards)
 {
     const double f32 = sizeof(float), share = p->weights > 0 ? elements / p->weights : 0;
@@ -435,7 +476,7 @@ static double state_bytes(const tess_step_bounds *b, const tess_search_layout *l
            (l->strategy == TESS_STRATEGY_ZERO1 && l->degree[TESS_AXIS_PP] > 1 ? elements * gradient_size(b) : 0);
 }
 
-static double bound_memory(const tess_step_bounds *b, const tess_search_layout *l, const piece *p,
+static double bound_memory(const tess_step_bounds *b, const tess_search_layout *l, const layer_piece *p,
                            const stage_counts *s)
 {
     const int shards = shards_of(l);
@@ -451,16 +492,19 @@ static double bound_memory(const tess_step_bounds *b, const tess_search_layout *
     for (int r = 0; r < s->ranks; r++) {
         const double in_flight = l->schedule == TESS_PIPELINE_GPIPE ? m : drains ? fmin(m, s->ranks - r) : 1;
         /* The last rank has the head, and so all that a piece has next to its layers. */
-        const double beside = r == s->ranks - 1 && layers_of_rank(s, l, r) > 0 ? p->beside : 0;
-        most = fmax(most, layers_of_rank(s, l, r) * (layer + in_flight * kept) + beside + comm);
+        const double beside = r == s->ranks - 1 && layers_of_rank(s, l, r, false) > 0 ? p->beside : 0;
+        /* Layers that recompute keep their input, whatever their kind. */
+        const int keep = layers_of_rank(s, l, r, l->recompute == TESS_RECOMPUTE_FULL),
+                  n = layers_of_rank(s, l, r, false);
+        most = fmax(most, n * layer + keep * in_flight * kept + beside + (n > 0 ? comm : 0));
     }
     return most;
 }
 
 /* Returns the piece of larger micro-batches, as far as it is known. */
-static piece scaled(const piece *p, int64_t micro)
+static layer_piece scaled(const layer_piece *p, int64_t micro)
 {
-    piece larger = *p;
+    layer_piece larger = *p;
     larger.layer_s = p->floor_s * (double)micro;
     larger.ends_s = 0;
     larger.state[TESS_POOL_ACTIVATIONS] *= (double)micro; /* `beside` is at least that of one row */
@@ -469,7 +513,7 @@ static piece scaled(const piece *p, int64_t micro)
 
 tess_status tess_step_bounds_of(tess_step_bounds *b, tess_search_layout *l, tess_bound_level level)
 {
-    const piece *found;
+    const layer_piece *found;
     const stage_counts *s;
     l->bound_s = l->bound_bytes = 0;
     l->bound_level = level == TESS_BOUND_OF_ROW && l->micro == 1 ? TESS_BOUND_OF_MICRO : level;
@@ -477,7 +521,7 @@ tess_status tess_step_bounds_of(tess_step_bounds *b, tess_search_layout *l, tess
     TESS_TRY(find_stages(b, l, &s));
     if (s == NULL)
         return TESS_OK;
-    const piece p = l->bound_level == TESS_BOUND_OF_ROW ? scaled(found, l->micro) : *found;
+    const layer_piece p = l->bound_level == TESS_BOUND_OF_ROW ? scaled(found, l->micro) : *found;
     l->bound_s = certain * bound_time(b, l, &p, s);
     if (b->request->machine->machine.kind == TESS_MACHINE_GPU)
         l->bound_bytes = certain * bound_memory(b, l, &p, s);
