@@ -7,11 +7,12 @@
 #include "base/mem/make_room.h"
 #include "base/mem/scoped.h"
 #include "parallel/pipeline/pipeline.h"
+#include "plan/dry_rank.h"
 #include "plan/search_conditions.h"
 #include "plan/step_bound.h"
 #include "tessera/fsdp.h"
 
-enum { N_STRATEGIES = TESS_STRATEGY_HYBRID + 1, N_BEST = 3, N_IMPROVED = 3, MOST_ROWS = 64 };
+enum { N_STRATEGIES = TESS_STRATEGY_HYBRID + 1, N_BEST = 3, N_IMPROVED = 3, N_NEAREST = 8, MOST_ROWS = 64 };
 
 typedef struct walk {
     tess_planner *planner;
@@ -44,6 +45,16 @@ static void take_plan(const tess_plan *plan, tess_search_layout *l)
     memcpy(l->bound_axis, t->bound_axis, sizeof(l->bound_axis));
 }
 
+/* Whether a step takes at least its bound and all its parts. */
+static bool is_consistent(const tess_plan_time *t, const tess_search_layout *l)
+{
+    const double parts[] = {t->compute_s, t->exposed_s, t->bubble_s, t->optimizer_s}, least = -0.001 * t->step_s;
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        if (parts[i] < least || parts[i] > t->step_s - least)
+            return false;
+    return t->step_s >= l->bound_s;
+}
+
 /* Plans memory and, if it fits, time. An error is one of the search; a layout that is not possible is refused. */
 static tess_status plan_configured(const walk *w, const tess_config *config, bool exact, tess_search_layout *l,
                                    tess_plan *plan)
@@ -55,6 +66,7 @@ static tess_status plan_configured(const walk *w, const tess_config *config, boo
     tess_status status = tess_plan_memory_of(w->planner, &request, &plan->memory);
     if (status == TESS_OK) {
         l->bytes = plan->memory.bytes;
+        l->most_rank = plan->memory.rank;
         l->missing = plan->memory.missing;
         l->outcome = l->missing > 0 ? TESS_SEARCH_TOO_LARGE : TESS_SEARCH_FITS;
         l->planned = exact || l->missing == 0;
@@ -62,6 +74,10 @@ static tess_status plan_configured(const walk *w, const tess_config *config, boo
             return TESS_OK;
         request.options.no_memory = true;
         status = tess_plan_make(w->planner, &request, plan);
+        /* With few layers or micro-batches, another rank of a pipeline may be the slowest. */
+        request.options.full_ranks = true;
+        if (status == TESS_OK && !is_consistent(&plan->time, l))
+            status = tess_plan_make(w->planner, &request, plan);
         if (status == TESS_OK)
             take_plan(plan, l);
     }
@@ -207,6 +223,8 @@ static int compare_layouts(const void *a, const void *b)
     const tess_search_layout *x = a, *y = b;
     if (x->outcome != y->outcome)
         return (int)x->outcome - (int)y->outcome;
+    if (x->outcome == TESS_SEARCH_TOO_LARGE && x->planned != y->planned)
+        return x->planned ? -1 : 1;
     return (rank_of(x) > rank_of(y)) - (rank_of(x) < rank_of(y));
 }
 
@@ -218,9 +236,10 @@ static void sort(tess_search *s)
         s->n_fits++;
 }
 
-static void tell(walk *w)
+/* Tells how many layouts were planned. */
+static void tell(walk *w, int n_more)
 {
-    w->n_done++;
+    w->n_done += n_more;
     if (w->request->progress != NULL)
         w->request->progress(w->request->self, w->n_done, w->found->n);
 }
@@ -232,18 +251,36 @@ static double room_of(const walk *w)
     return m->machine.kind == TESS_MACHINE_GPU && m->memory.gb > 0 ? m->memory.gb * 1e9 : INFINITY;
 }
 
-/* Bounds a layout. If it cannot fit, it recomputes, and if it cannot fit then either, it needs no plan. */
+/* Checks that the machine has a link for each team of the layout. */
+static tess_status check_links(const walk *w, const tess_search_layout *l)
+{
+    const tess_plan_request *q = &w->request->plan;
+    for (int axis = TESS_AXES - 1, stride = 1; axis >= 0; stride *= l->degree[axis--]) {
+        tess_link_kind kind;
+        if (l->degree[axis] > 1)
+            TESS_TRY(tess_machine_link_of(q->machine, 0, stride, l->degree[axis], tess_plan_ranks_a_host(q), &kind));
+    }
+    return TESS_OK;
+}
+
+/* Bounds a layout. If it cannot fit, it recomputes, and if it cannot fit then either, it needs no plan. The latter is
+ * found out first, because it is what large models need. */
 static tess_status bound_layout(const walk *w, tess_search_layout *l, tess_bound_level level)
 {
     const double room = w->request->exhaustive ? INFINITY : room_of(w);
-    l->outcome = TESS_SEARCH_SLOWER;
-    TESS_TRY(tess_step_bounds_of(w->bounds, l, level));
-    if (l->bound_bytes > room && l->recompute == TESS_RECOMPUTE_NONE) {
-        l->recompute = TESS_RECOMPUTE_FULL;
-        TESS_TRY(tess_step_bounds_of(w->bounds, l, level));
+    tess_search_layout full = *l;
+    if (level == TESS_BOUND_OF_WEIGHTS && check_links(w, l) != TESS_OK) {
+        refuse(l);
+        return TESS_OK;
     }
+    full.recompute = TESS_RECOMPUTE_FULL;
+    TESS_TRY(tess_step_bounds_of(w->bounds, &full, level));
+    if (l->recompute == TESS_RECOMPUTE_NONE && full.bound_bytes <= room)
+        TESS_TRY(tess_step_bounds_of(w->bounds, l, level));
+    if (l->recompute != TESS_RECOMPUTE_NONE || full.bound_bytes > room || l->bound_bytes > room)
+        *l = full;
+    l->outcome = l->bound_bytes > room ? TESS_SEARCH_TOO_LARGE : TESS_SEARCH_SLOWER;
     if (l->bound_bytes > room) {
-        l->outcome = TESS_SEARCH_TOO_LARGE;
         l->bytes = l->bound_bytes;
         l->missing = l->bytes - room;
     }
@@ -312,7 +349,7 @@ static double best_s(const tess_search *s)
 static tess_status plan_or_recompute(walk *w, tess_search_layout *l)
 {
     TESS_TRY(plan_layout(w, w->request->exhaustive, l));
-    tell(w);
+    tell(w, 1);
     if (l->outcome != TESS_SEARCH_TOO_LARGE || l->recompute != TESS_RECOMPUTE_NONE)
         return TESS_OK;
     l->recompute = TESS_RECOMPUTE_FULL;
@@ -335,8 +372,10 @@ static tess_status plan_queue(walk *w, layout_queue *q)
             return TESS_OK;
         if (l->bound_level == TESS_BOUND_OF_MICRO)
             TESS_TRY(plan_or_recompute(w, l));
-        else
+        else {
             TESS_TRY(bound_layout(w, l, l->bound_level + 1));
+            tell(w, 0);
+        }
         if (l->outcome == TESS_SEARCH_SLOWER)
             push_layout(q, item);
     }
@@ -350,16 +389,18 @@ static tess_status plan_best(walk *w)
     return plan_queue(w, &(layout_queue){.layouts = w->found->layouts, .items = items});
 }
 
-/* If nothing fits, plans those that miss least, so that the first of them is planned. */
+/* If nothing fits, plans some of those that may miss least, so that the first of them is planned. */
 static tess_status plan_nearest(walk *w)
 {
-    for (sort(w->found); w->found->n_fits == 0; sort(w->found)) {
-        tess_search_layout *l = &w->found->layouts[0];
-        if (l->outcome != TESS_SEARCH_TOO_LARGE || l->planned)
-            return TESS_OK;
-        TESS_TRY(plan_layout(w, true, l));
-        tell(w);
+    tess_search_layout *layouts = w->found->layouts;
+    sort(w->found);
+    if (w->found->n_fits > 0 || w->request->without_nearest)
+        return TESS_OK;
+    for (int i = 0; i < N_NEAREST && i < w->found->n && layouts[i].outcome == TESS_SEARCH_TOO_LARGE; i++) {
+        TESS_TRY(plan_layout(w, true, &layouts[i]));
+        tell(w, 1);
     }
+    sort(w->found);
     return TESS_OK;
 }
 
@@ -387,7 +428,7 @@ static tess_status try_layout(walk *w, tess_search_layout other, const tess_sear
         return TESS_OK;
     TESS_TRY(plan_layout(w, w->request->exhaustive, &other));
     TESS_TRY(add_layout(w, &other));
-    tell(w);
+    tell(w, 1);
     if (other.outcome == TESS_SEARCH_FITS && other.step_s < best->step_s)
         *best = other;
     return TESS_OK;
@@ -437,6 +478,43 @@ static tess_status enumerate(walk *w)
     return TESS_OK;
 }
 
+/* ---- The best ones ---- */
+/* Runs a dry rank of full depth in the place of the rank that needs most, and takes its bytes. */
+static tess_status count_in_full(const walk *w, tess_search_layout *l)
+{
+    TESS_AUTO(tess_config_free) tess_config config = {0};
+    tess_dry_report report;
+    const tess_plan_request *q = &w->request->plan;
+    TESS_TRY(tess_plan_config_copy(q, &config));
+    tess_search_configure(l, &config);
+    TESS_TRY(tess_config_check_step(&config, q->n_ranks));
+    tess_memory_plan plan = tess_plan_dry(q, &config);
+    plan.moves = false;
+    TESS_TRY(tess_dry_rank(&plan, q->model, l->most_rank, &report));
+    l->bytes = tess_pools_sum(tess_memory_of_report(&plan, &report).device);
+    l->missing = fmax(0, l->bytes - room_of(w));
+    l->outcome = l->missing > 0 ? TESS_SEARCH_TOO_LARGE : l->outcome;
+    l->in_full = true;
+    return TESS_OK;
+}
+
+/* Shallow dry ranks serve the search. The best layouts do not depend on them: the largest rank of each runs in full. */
+static tess_status check_best(walk *w)
+{
+    tess_search *s = w->found;
+    if (w->request->plan.machine->machine.kind != TESS_MACHINE_GPU)
+        return TESS_OK;
+    for (int i = 0; i < N_BEST && i < s->n_fits;) {
+        if (!s->layouts[i].in_full)
+            TESS_TRY(count_in_full(w, &s->layouts[i]));
+        if (s->layouts[i].outcome == TESS_SEARCH_FITS)
+            i++;
+        else
+            sort(s);
+    }
+    return TESS_OK;
+}
+
 static tess_status search_layouts(walk *w)
 {
     TESS_TRY(enumerate(w));
@@ -445,7 +523,7 @@ static tess_status search_layouts(walk *w)
     TESS_TRY(plan_nearest(w));
     TESS_TRY(improve_best(w));
     sort(w->found);
-    return TESS_OK;
+    return check_best(w);
 }
 
 tess_status tess_search_layouts(tess_mem *mem, tess_planner *planner, const tess_search_request *request,

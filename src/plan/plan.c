@@ -143,7 +143,10 @@ static tess_status open_flat(tess_planner *planner, const tess_plan_request *q, 
     const tess_coordinates at = tess_coordinates_by(c->degree, 0);
     c->n_stages = c->degree[TESS_AXIS_PP];
     c->n_micros = tess_coordinates_rounds(&at, tess_config_micro_batches(&c->config));
-    const int64_t of_stage = q->options.full_ranks ? MICROS_A_STAGE : MICROS_A_STAGE / 2;
+    /* A V passes each rank twice, so it takes twice as many to repeat itself. */
+    const int64_t kind = c->config.parallelism.pipeline_parallel_schedule;
+    const bool is_v = kind == TESS_PIPELINE_ZBV || kind == TESS_PIPELINE_DUALPIPEV;
+    const int64_t of_stage = q->options.full_ranks || is_v ? MICROS_A_STAGE : MICROS_A_STAGE / 2;
     const int64_t most = c->n_stages > 1 ? of_stage * c->n_stages : MICROS;
     /* The order of a file is that of all micro-batches. */
     const bool of_file = c->config.parallelism.pipeline_parallel_schedule_csv[0] != '\0';
@@ -671,8 +674,12 @@ tess_status tess_plan_memory_of(tess_planner *planner, const tess_plan_request *
 {
     plan_case c;
     tess_status status = open_case(planner, request, &c);
-    /* A pipeline's dry ranks are those that its time needs, too. */
-    if (status == TESS_OK)
+    /* A pipeline's dry ranks are those that its time needs, too. Half of the micro-batches need no more than all. */
+    const bool halves = request->options.until_too_large && c.n_stages > 1 && c.most_micros > 0;
+    memory->missing = 0;
+    if (status == TESS_OK && halves)
+        status = plan_memory(&c, c.most_micros / 2, memory);
+    if (status == TESS_OK && memory->missing == 0)
         status = plan_memory(&c, c.n_stages > 1 ? c.most_micros : MEMORY_ONLY, memory);
     close_case(&c);
     return status;

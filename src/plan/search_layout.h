@@ -9,13 +9,13 @@ enum { TESS_SEARCH_EP = TESS_AXES, TESS_SEARCH_DEGREES, TESS_SEARCH_TEXT = 256 }
 
 typedef enum tess_search_outcome {
     TESS_SEARCH_FITS,
-    TESS_SEARCH_SLOWER,    /* not planned: its step takes at least bound_s, so it is none of the best */
+    TESS_SEARCH_SLOWER,    /* not planned: its step takes at least bound_s, which is more than that of the best */
     TESS_SEARCH_TOO_LARGE, /* also with full recomputation */
     TESS_SEARCH_REFUSED,   /* the configuration, the model or the machine does not allow it */
     TESS_SEARCH_OUTCOMES
 } tess_search_outcome;
 
-/* The things that a layout's bounds stand on (step_bound.h). */
+/* The basis of a layout's bounds (step_bound.h), the cheapest first. */
 typedef enum tess_bound_level {
     TESS_BOUND_OF_WEIGHTS, /* its parameters alone */
     TESS_BOUND_OF_ROW,   /* a piece with micro-batches of one row, whose arithmetic and exchanges grow with the rows */
@@ -36,6 +36,8 @@ typedef struct tess_search_layout {
     tess_bound_level bound_level;
     tess_search_outcome outcome;
     bool planned;          /* the values below are those of a plan; false: `bytes` and `missing` are bounds */
+    bool in_full;          /* `bytes` are those of a dry rank of full depth */
+    int most_rank;         /* the rank that needs most */
     double bytes, missing; /* bytes of the rank that needs most; bytes that are missing */
     double step_s, compute_s, exposed_s, bubble_s, optimizer_s;
     double tokens_per_s_rank, mfu, price_per_million;
