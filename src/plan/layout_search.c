@@ -74,7 +74,7 @@ static tess_status plan_configured(const walk *w, const tess_config *config, boo
             return TESS_OK;
         request.options.no_memory = true;
         status = tess_plan_make(w->planner, &request, plan);
-        /* With few layers or micro-batches, another rank of a pipeline may be the slowest. */
+        /* Another rank of a pipeline may be the slowest if there are few layers or micro-batches. */
         request.options.full_ranks = true;
         if (status == TESS_OK && !is_consistent(&plan->time, l))
             status = tess_plan_make(w->planner, &request, plan);

@@ -484,10 +484,11 @@ static double bound_memory(const tess_step_bounds *b, const tess_search_layout *
                          state_bytes(b, l, p, p->experts, shards / neighbours_of(&p->key)),
                  kept = fmax(0, p->state[TESS_POOL_ACTIVATIONS]), m = micros_of(b, l);
     const bool drains = l->schedule == TESS_PIPELINE_1F1B || l->schedule == TESS_PIPELINE_ZB_H1;
-    /* One unit's gradient, and its weights unless all are kept. */
+    /* The gradients of the units in progress, and their weights unless all are kept. */
     const bool gathers = l->strategy >= TESS_STRATEGY_FULL && l->reshard != 0;
     const double unit = fmax(p->experts, p->weights - p->experts),
                  comm = shards > 1 ? unit * (gradient_size(b) + (gathers ? weight_size(b) : 0)) : 0;
+    const double in_progress = b->request->config->parallelism.fsdp_prefetch > 0 ? 2 : 1;
     double most = 0;
     for (int r = 0; r < s->ranks; r++) {
         const double in_flight = l->schedule == TESS_PIPELINE_GPIPE ? m : drains ? fmin(m, s->ranks - r) : 1;
@@ -496,7 +497,7 @@ static double bound_memory(const tess_step_bounds *b, const tess_search_layout *
         /* Layers that recompute keep their input, whatever their kind. */
         const int keep = layers_of_rank(s, l, r, l->recompute == TESS_RECOMPUTE_FULL),
                   n = layers_of_rank(s, l, r, false);
-        most = fmax(most, n * layer + keep * in_flight * kept + beside + (n > 0 ? comm : 0));
+        most = fmax(most, n * layer + keep * in_flight * kept + beside + comm * fmin(n, in_progress));
     }
     return most;
 }
