@@ -389,15 +389,17 @@ static double gradient_size(const tess_step_bounds *b)
     return (double)tess_dtype_size(tess_precision_dtype(b->request->config->training.mixed_precision_reduce));
 }
 
-/* Returns the time of all bytes that the ranks of a family of parameters exchange for one layer and micro-batch: its
- * gradients, and its weights if they are gathered for forward and for backward. */
-static double link_s(const tess_step_bounds *b, const tess_search_layout *l, double elements, int stride, int size)
+/* Returns the time of all bytes that the ranks of a family of parameters exchange for a micro-batch: the gradients of n
+ * layers and, if they are gathered for forward and for backward, the weights of all but a few that are kept. */
+static double link_s(const tess_step_bounds *b, const tess_search_layout *l, double elements, double n, int stride,
+                     int size)
 {
     const tess_plan_request *q = b->request;
     const bool gathers = l->strategy >= TESS_STRATEGY_FULL && l->reshard != 0;
-    const double bytes = elements * (size - 1) / size * (gradient_size(b) + (gathers ? 2 * weight_size(b) : 0));
+    const double gathered = gathers ? 2 * weight_size(b) * fmax(0, n - BESIDE) : 0,
+                 bytes = elements * (size - 1) / size * (n * gradient_size(b) + gathered);
     tess_link_kind kind;
-    if (size == 1)
+    if (size == 1 || q->machine->times != NULL)
         return 0;
     if (tess_machine_link_of(q->machine, 0, stride, size, tess_plan_ranks_a_host(q), &kind) != TESS_OK) {
         tess_error_clear();
@@ -407,13 +409,13 @@ static double link_s(const tess_step_bounds *b, const tess_search_layout *l, dou
     return bytes / (link->gb_per_s * 1e9 * link->efficiency);
 }
 
-/* The time for which the links of a rank are busy for one layer and micro-batch. Each family of parameters has a
+/* The time for which the links of a rank with n layers are busy for a micro-batch. Each family of parameters has a
  * stream of its own. */
-static double links_s(const tess_step_bounds *b, const tess_search_layout *l, const layer_piece *p)
+static double links_s(const tess_step_bounds *b, const tess_search_layout *l, const layer_piece *p, double n)
 {
     const int tp = l->degree[TESS_AXIS_TP], shards = shards_of(l), neighbours = neighbours_of(&p->key);
-    return fmax(link_s(b, l, p->weights - p->experts, tp, shards),
-                link_s(b, l, p->experts, tp * neighbours, shards / neighbours));
+    return fmax(link_s(b, l, p->weights - p->experts, n, tp, shards),
+                link_s(b, l, p->experts, n, tp * neighbours, shards / neighbours));
 }
 
 /* The layers of the ranks before the last one whose forward and backward the last rank waits for, with the fewest
@@ -446,13 +448,13 @@ static double bound_time(const tess_step_bounds *b, const tess_search_layout *l,
     const double m = micros_of(b, l), last = layers_of_rank(s, l, s->ranks - 1, false);
     double most = last;
     if (s->ranks == 1)
-        return fmax(m * (last * p->layer_s + p->ends_s), m * (last - BESIDE) * links_s(b, l, p));
+        return fmax(m * (last * p->layer_s + p->ends_s), m * links_s(b, l, p, last));
     for (int r = 0; r < s->ranks; r++)
         most = fmax(most, layers_of_rank(s, l, r, false));
     /* The last rank has the head, next to which the embedding takes no time. */
     const double kernels_s =
         fmax(m * most * p->layer_s, m * (last * p->layer_s + p->ends_s) + fill_layers(s, l) * p->layer_s);
-    return fmax(kernels_s, m * (most - BESIDE * s->chunks) * links_s(b, l, p));
+    return fmax(kernels_s, m * links_s(b, l, p, most));
 }
 
 /* Returns the bytes of one layer's weights, gradients and moments on a rank, for the parameters of a family that
