@@ -59,6 +59,14 @@ expect "hosts without a link" 0 "which are on different hosts: give it a section
 expect "too large for the cluster" 0 "too many" \
     "$tessera" plan search $large training.global_batch_size=8 -n 8 --machine h100-sxm
 
+# Real ranks count the pools of a layout such as the best ones of 405B, at a small size.
+expect "real ranks" 0 "activations" "$tessera" plan model.config=llama-5m training.seq_len=64 -n 4 --measure \
+    training.global_batch_size=4 training.local_batch_size=4 parallelism.tensor_parallel_degree=2 \
+    parallelism.context_parallel_degree=2 parallelism.context_parallel_method=ring training.context_leaves=4 \
+    activation_checkpoint.mode=full --cache .
+awk '/ bytes$/ {n++; same += $2 == $3} END {exit !(n >= 5 && same == n)}' output && pass "count the pools of the plan" ||
+    fail "$(cat output)"
+
 # The configuration that it writes is trained.
 make_text 400 >text.txt
 make_model model.json
