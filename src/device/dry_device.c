@@ -70,9 +70,6 @@ static tess_status count(tess_stream *s, tess_kernel_row_id id, const void *args
         d->work.flops += work.flops;
         TESS_TRY(record(d, row, id, args));
     }
-    /* The host's kernels request work space, which is counted for the host only. */
-    if (!s->device->properties.host_memory)
-        return TESS_OK;
     d->depth++;
     tess_status status = row->call(d->inner, s, args);
     d->depth--;
