@@ -200,8 +200,20 @@ static void bounds_hide_no_layout_of_dense_models(void)
     bounds_hide_no_layout("training.global_batch_size=16", model_json);
 }
 
+static void bounds_hide_no_layout_of_experts(void)
+{
+    bounds_hide_no_layout(
+        "training.global_batch_size=8",
+        "{\"architectures\": [\"MixtralForCausalLM\"], \"model_type\": \"mixtral\", \"vocab_size\": 503, "
+        "\"hidden_size\": 96, \"intermediate_size\": 120, \"num_hidden_layers\": 6, \"num_attention_heads\": 4, "
+        "\"num_key_value_heads\": 4, \"hidden_act\": \"silu\", \"max_position_embeddings\": 128, "
+        "\"rms_norm_eps\": 1e-6, \"rope_theta\": 10000.0, \"num_local_experts\": 8, \"num_experts_per_tok\": 2, "
+        "\"tie_word_embeddings\": false}");
+}
+
 static const test_case cases[] = {
     CASE(bounds_hide_no_layout_of_dense_models),
+    CASE(bounds_hide_no_layout_of_experts),
     CASE(what_fits_is_sorted_and_is_what_its_plan_says),
     CASE(conditions_choose),
     CASE(memory_decides),
