@@ -442,16 +442,22 @@ static int layers_of_rank(const stage_counts *s, const tess_search_layout *l, in
     return n;
 }
 
+/* The rank with the head: a V ends where it begins. */
+static int head_rank(const stage_counts *s, const tess_search_layout *l)
+{
+    return l->schedule == TESS_PIPELINE_ZBV || l->schedule == TESS_PIPELINE_DUALPIPEV ? 0 : s->ranks - 1;
+}
+
 static double bound_time(const tess_step_bounds *b, const tess_search_layout *l, const layer_piece *p,
                          const stage_counts *s)
 {
-    const double m = micros_of(b, l), last = layers_of_rank(s, l, s->ranks - 1, false);
+    const double m = micros_of(b, l), last = layers_of_rank(s, l, head_rank(s, l), false);
     double most = last;
     if (s->ranks == 1)
         return fmax(m * (last * p->layer_s + p->ends_s), m * links_s(b, l, p, last));
     for (int r = 0; r < s->ranks; r++)
         most = fmax(most, layers_of_rank(s, l, r, false));
-    /* The last rank has the head, next to which the embedding takes no time. */
+    /* Next to the head, the embedding takes no time. */
     const double kernels_s =
         fmax(m * most * p->layer_s, m * (last * p->layer_s + p->ends_s) + fill_layers(s, l) * p->layer_s);
     return fmax(kernels_s, m * links_s(b, l, p, most));
@@ -494,8 +500,8 @@ static double bound_memory(const tess_step_bounds *b, const tess_search_layout *
     double most = 0;
     for (int r = 0; r < s->ranks; r++) {
         const double in_flight = l->schedule == TESS_PIPELINE_GPIPE ? m : drains ? fmin(m, s->ranks - r) : 1;
-        /* The last rank has the head, and so all that a piece has next to its layers. */
-        const double beside = r == s->ranks - 1 && layers_of_rank(s, l, r, false) > 0 ? p->beside : 0;
+        /* The rank with the head has all that a piece has next to its layers. */
+        const double beside = r == head_rank(s, l) && layers_of_rank(s, l, r, false) > 0 ? p->beside : 0;
         /* Layers that recompute keep their input, whatever their kind. */
         const int keep = layers_of_rank(s, l, r, l->recompute == TESS_RECOMPUTE_FULL),
                   n = layers_of_rank(s, l, r, false);
