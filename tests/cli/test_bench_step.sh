@@ -74,7 +74,7 @@ awk '$1 == "\"time\":" { $2 = $2 * 1e4 "," } { print }' one.json >slower.json
 expect "an older report is compared with" 0 "0 of 1 rows slower" "$tessera" bench step $small --compare slower.json
 expect "a preset" 0 "5.87 M parameters" "$tessera" bench step --model llama-5m --batch 1 --micro 1 --seq 8 --quick
 expect "fp32" 0 "fp32" "$tessera" bench step $small --precision fp32 --quick
-expect "no such model" 2 "gpt2-1.5b, llama-1b, llama-5m" "$tessera" bench step --model gpt3
+expect "no such model" 2 "gpt2-1.5b, llama-1b, llama-405b, llama-5m" "$tessera" bench step --model gpt3
 expect "ranks that share the batch unevenly" 0 "MFU" "$tessera" bench step $small --quick -n 3
 expect "rows longer than the model" 2 "the model allows 1 to 64" "$tessera" bench step $small --seq 65
 expect "--repeat" 2 "--steps" "$tessera" bench step $small --repeat 3
