@@ -44,6 +44,8 @@ size_t fake_memory_used(void)
 
 /* The interpreter of PTX, if it is loaded, learns which memory is a GPU's (tests/device/ptx/ptx_heap.h). */
 void ptx_heap_is_of_gpu(void *begin) __attribute__((weak));
+void ptx_heap_add(void *begin, size_t bytes) __attribute__((weak));
+void ptx_heap_remove(void *begin) __attribute__((weak));
 
 /* The heap's users see each block's exact size. */
 static bool is_on_heap(void)
@@ -94,8 +96,10 @@ static void unlist(const fake_block *b)
 
 static void list(fake_block about)
 {
-    if (ptx_heap_is_of_gpu != NULL)
+    if (is_on_heap() && ptx_heap_is_of_gpu != NULL)
         ptx_heap_is_of_gpu(about.begin);
+    else if (ptx_heap_add != NULL)
+        ptx_heap_add(about.begin, about.bytes);
     if (n_blocks == room_for_blocks) {
         room_for_blocks = 2 * room_for_blocks + 64;
         blocks = realloc(blocks, room_for_blocks * sizeof(*blocks));
@@ -139,6 +143,8 @@ static void drop_room(const fake_block *b)
 {
     char *room = (char *)((uintptr_t)b->begin / PAGE * PAGE);
     size_t whole = (size_t)(b->begin - room) + whole_pages(b->bytes);
+    if (ptx_heap_remove != NULL && !is_on_heap())
+        ptx_heap_remove(b->begin);
     if (is_on_heap())
         free(b->begin);
     else
