@@ -60,8 +60,8 @@ struct ncclComm {
     atomic_bool stops;
     bool hangs, in_group;
     pthread_t thread;
-    turn *turn;       /* of the exchange that was begun last, or NULL */
-    cuda_queue queue; /* of the group */
+    turn *turn;       /* the newest exchange's; NULL: none */
+    cuda_queue queue; /* the group's queue */
     fake_operand operands[MOST_OPERANDS];
     int n_operands;
     struct ncclComm *next_in_group;
@@ -263,7 +263,7 @@ static bool take_turn(void *self)
     return t->is_over;
 }
 
-/* What was exchanged before has ended, or is given up. */
+/* The newest exchange has ended, or is given up. */
 static void end_turn(struct ncclComm *c)
 {
     if (c->turn == NULL)

@@ -389,7 +389,7 @@ typedef struct copy_job {
     size_t bytes;
     char *staged; /* the host's bytes at the time of the call, where they are not registered */
     bool is_watched;
-    uint64_t digest; /* of registered memory of the host at the time of the call */
+    uint64_t digest; /* digest of registered memory of the host at the time of the call */
 } copy_job;
 
 static uint64_t digest_of(const char *from, size_t bytes)
@@ -404,7 +404,7 @@ static uint64_t digest_of(const char *from, size_t bytes)
     return sum;
 }
 
-/* What it will overwrite has no value from here on. */
+/* The target has no value from here on. */
 static void begin_copy(void *self)
 {
     const copy_job *c = self;

@@ -42,7 +42,7 @@ struct CUstream_st {
     int slot, device;
     bool lives;
     long enqueued, done; /* numbers of the newest operation that was enqueued, and that has ended */
-    fake_clock order;    /* what comes before the next operation */
+    fake_clock order;    /* the operations before the next one */
     fake_operation *first, **last;
 };
 
@@ -68,7 +68,7 @@ cuda_queue fake_queue_new(int device); /* NULL: there are too many */
 void fake_queue_end(cuda_queue queue);
 /* Appends an operation. It takes work->self. */
 void fake_append(cuda_queue queue, const fake_work *work);
-/* What is appended next waits until the event's operations have ended. */
+/* The queue's next operation waits until the event's operations have ended. */
 void fake_append_wait(cuda_queue queue, const struct CUevent_st *event);
 /* Writes the time into the event when the queue comes there. */
 void fake_append_stamp(cuda_queue queue, cuda_ticket event);
@@ -79,7 +79,7 @@ void fake_append_end_of_all(cuda_queue queue);
 void fake_wait(cuda_queue queue, long number);
 void fake_wait_device(int device);
 
-/* ---- fake_order.c: what comes before what ---- */
+/* ---- fake_order.c: the order of operations ---- */
 /* The host has seen what is before this point end. */
 void fake_host_sees(const fake_clock *order);
 bool fake_host_has_seen(const struct CUstream_st *queue, long number);
@@ -96,7 +96,7 @@ bool fake_order_has_learned(const char *name, int place);
 void fake_order_expect_unused(const char *begin, size_t bytes, const char *what);
 
 /* ---- fake_memory.c ---- */
-/* In the file of a block, after its memory. */
+/* The end of a block's file, after its memory. */
 typedef struct fake_shared {
     int freed; /* 1: its owner has freed it */
 } fake_shared;

@@ -18,7 +18,7 @@
 
 enum { ALIGN = 256, PAGE = 4096, UNIT = 2 << 20 };
 
-/* What a handle of 64 bytes says of a block. */
+/* The contents of a handle of 64 bytes. */
 typedef struct shown_block {
     size_t bytes;
     int file, owner, device;
@@ -129,8 +129,7 @@ static char *map_room(int file, size_t bytes)
     const int flags = MAP_FIXED | (file >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS);
     if (mmap(room, whole, PROT_READ | PROT_WRITE, flags, file, 0) == MAP_FAILED)
         return NULL;
-    return file >= 0 ? room
-                     : room + (whole - bytes) / ALIGN * ALIGN; /* what is shown begins with a block of the driver */
+    return file >= 0 ? room : room + (whole - bytes) / ALIGN * ALIGN; /* others open whole blocks of the driver */
 }
 
 static fake_shared *map_shared(int file, size_t bytes)
@@ -281,7 +280,8 @@ int fake_room_close(cuda_address memory)
 static registration **find_registration(const char *at, size_t bytes)
 {
     registration **r = &registrations;
-    while (*r != NULL && (at + bytes <= (*r)->begin || at >= (*r)->begin + (*r)->bytes))
+    const uintptr_t begin = (uintptr_t)at; /* any word of a kernel's parameters, perhaps no address */
+    while (*r != NULL && (begin + bytes <= (uintptr_t)(*r)->begin || begin >= (uintptr_t)(*r)->begin + (*r)->bytes))
         r = &(*r)->next;
     return r;
 }

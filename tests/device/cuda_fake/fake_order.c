@@ -1,4 +1,4 @@
-/* What comes before what. Each operation of a queue has a number, and each queue knows the newest operation of every
+/* The order of operations. Each operation of a queue has a number, and each queue knows the newest operation of every
  * other queue that comes before its next one (vector clocks, Lamport 1978, Mattern 1989). So two operations that use
  * one memory without an order are found when the second one is enqueued, however the two run. */
 #include <limits.h>
@@ -79,7 +79,8 @@ static use **bucket_of(const char *at)
 
 static bool meets(const use *u, const char *begin, size_t bytes)
 {
-    return u->begin < begin + bytes && begin < u->begin + u->bytes;
+    const uintptr_t mine = (uintptr_t)u->begin, other = (uintptr_t)begin;
+    return mine < other + bytes && other < mine + u->bytes;
 }
 
 static void check_list(const struct CUstream_st *queue, const char *name, const use *u, const use *mine)
@@ -162,7 +163,7 @@ bool fake_order_is_written(const char *begin, size_t bytes)
     return false;
 }
 
-/* ---- What kernels write ---- */
+/* ---- Operands that kernels write ---- */
 static size_t slot_of(const char *name, int place)
 {
     size_t i = ((uintptr_t)name / 8 + (size_t)place * 31) % MOST_LEARNED;

@@ -52,7 +52,7 @@ static double draw_delay_s(void)
     return most_us > 0 && (state >> 40) % one_in == 0 ? (double)((state >> 8) % most_us) * 1e-6 : 0;
 }
 
-/* ---- What an operation of unknown effect writes ---- */
+/* ---- Operands that an operation writes, found by their change ---- */
 static uint64_t digest(const fake_operand *o)
 {
     enum { LOOKED_AT = 64 };

@@ -1,5 +1,5 @@
-/* What libraries above the fake driver call: the plug-in's rows compiled for the host, and the libraries that play
- * cuBLAS and NCCL. They find the functions in the libcuda.so.1 that the process has loaded. */
+/* The interface to libraries above the fake driver: the plug-in's rows compiled for the host, and the libraries that
+ * play cuBLAS and NCCL. They find the functions in the libcuda.so.1 that the process has loaded. */
 #ifndef TESS_TESTS_DEVICE_CUDA_FAKE_FAKE_WORK_H
 #define TESS_TESTS_DEVICE_CUDA_FAKE_FAKE_WORK_H
 

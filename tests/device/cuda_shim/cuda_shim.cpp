@@ -252,7 +252,7 @@ static bool run_waiting(void *self)
     return true;
 }
 
-static thread_local int launch_error; /* of the newest launch, by the driver */
+static thread_local int launch_error; /* the driver's answer to the newest launch */
 
 void cuda_shim_begin(cudaStream_t queue, const cuda_shim_call *call, const void *self, size_t self_bytes,
                      const fake_operand *operands, int n_operands)

@@ -1,5 +1,5 @@
-/* calls nccl|cublas VERSION: opens NVIDIA's library as Tessera does and makes the calls that need no GPU. VERSION is the one
- * that the package states ("2.18.1"), or "old" if Tessera must refuse it. */
+/* calls nccl|cublas VERSION: opens NVIDIA's library as Tessera does and makes the calls that need no GPU. VERSION is
+ * the package's ("2.18.1"), or "old" if Tessera must refuse it. */
 #include "support/test.h"
 
 #include <dlfcn.h>
@@ -54,7 +54,7 @@ static void check_nccl(const char *version)
     if (first == NCCL_SUCCESS)
         EXPECT(memcmp(&id, &other, sizeof(id)) != 0);
 
-    /* A communicator wants a GPU. Without one the call must fail, not crash, and give no communicator to use. */
+    /* A communicator needs a GPU. Without one the call must fail, not crash. */
     nccl_config config = {.size = sizeof(config),
                           .magic = NCCL_MAGIC,
                           .version = NCCL_LEAST_VERSION,
@@ -64,9 +64,10 @@ static void check_nccl(const char *version)
                           .shares_resources = NCCL_UNDEFINED};
     nccl_communicator c = NULL;
     int error = nccl->create(&c, 1, id, 0, &config);
-    EXPECT(error == NCCL_CUDA_ERROR || error == NCCL_INVALID_ARGUMENT || error == NCCL_SYSTEM_ERROR || error == NCCL_INTERNAL_ERROR);
-    printf("ok     NCCL %s: %s; id %s, a communicator without a GPU: %s (%s)\n", version, nccl->path, nccl->error_text(first),
-           nccl->error_text(error), nccl->newest_error(NULL));
+    EXPECT(error == NCCL_CUDA_ERROR || error == NCCL_INVALID_ARGUMENT || error == NCCL_SYSTEM_ERROR ||
+           error == NCCL_INTERNAL_ERROR);
+    printf("ok     NCCL %s: %s; id %s, a communicator without a GPU: %s (%s)\n", version, nccl->path,
+           nccl->error_text(first), nccl->error_text(error), nccl->newest_error(NULL));
 }
 
 /* ---- cuBLAS ---- */
@@ -153,12 +154,14 @@ static void check_cublas(const char *version)
 
     EXPECT_INT(lt->preference_create(&preference), CUBLAS_SUCCESS);
     expect_kept(of_preference, preference, CUBLAS_PREFERENCE_WORKSPACE, &workspace, sizeof(workspace), set_preference);
-    expect_kept(of_preference, preference, CUBLAS_PREFERENCE_REDUCTIONS, &reductions, sizeof(reductions), set_preference);
+    expect_kept(of_preference, preference, CUBLAS_PREFERENCE_REDUCTIONS, &reductions, sizeof(reductions),
+                set_preference);
     for (int i = 0; i < 4; i++)
-        expect_kept(of_preference, preference, CUBLAS_PREFERENCE_ALIGNMENT + i, &alignment, sizeof(alignment), set_preference);
+        expect_kept(of_preference, preference, CUBLAS_PREFERENCE_ALIGNMENT + i, &alignment, sizeof(alignment),
+                    set_preference);
     EXPECT_INT(lt->preference_destroy(preference), CUBLAS_SUCCESS);
 
-    /* A handle wants a GPU: 1 is CUBLAS_STATUS_NOT_INITIALIZED. So no proposal and no product can be had here. */
+    /* A handle needs a GPU (1: CUBLAS_STATUS_NOT_INITIALIZED), so neither proposals nor products can be tested. */
     int error = lt->create(&handle);
     EXPECT(error != CUBLAS_SUCCESS);
     printf("ok     cuBLAS %s (%zu): %s; a handle without a GPU: error %d\n", version, lt->version(), lt->path, error);

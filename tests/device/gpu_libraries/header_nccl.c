@@ -1,14 +1,15 @@
-/* What Tessera states about NCCL, next to NCCL's own header: sizes, numbers, and functions that take what we give them. It
- * compiles where they agree. */
+/* Compares our declarations of NCCL with its own header: sizes, numbers, and functions that take what we give them. It
+ * compiles if they agree. */
 #include "comm/nccl/nccl_library.h"
 
 #include <nccl.h>
 #include <stddef.h>
 #include <string.h>
 
-#define SAME_PLACE(ours, theirs) \
+#define SAME_PLACE(ours, theirs)                                                                             \
     _Static_assert(offsetof(nccl_config, ours) == offsetof(ncclConfig_t, theirs), "ncclConfig_t: " #theirs); \
-    _Static_assert(sizeof(((nccl_config *)0)->ours) == sizeof(((ncclConfig_t *)0)->theirs), "ncclConfig_t: size of " #theirs)
+    _Static_assert(sizeof(((nccl_config *)0)->ours) == sizeof(((ncclConfig_t *)0)->theirs),                  \
+                   "ncclConfig_t: size of " #theirs)
 #define SAME_NUMBER(ours, theirs) _Static_assert((int)(ours) == (int)(theirs), #ours)
 
 _Static_assert(sizeof(nccl_id) == sizeof(ncclUniqueId), "ncclUniqueId");
@@ -39,22 +40,52 @@ SAME_NUMBER(NCCL_OVERLAP_VERSION, NCCL_VERSION(2, 27, 3));
 #define X(type, name, symbol, parameters) type check_##name parameters;
 NCCL_LIST(X)
 #undef X
-int check_version(int *version) { return ncclGetVersion(version); }
-const char *check_error_text(int error) { return ncclGetErrorString((ncclResult_t)error); }
-const char *check_newest_error(nccl_communicator c) { return ncclGetLastError(c); }
-int check_id_create(nccl_id *id) { return ncclGetUniqueId((ncclUniqueId *)id); }
+int check_version(int *version)
+{
+    return ncclGetVersion(version);
+}
+const char *check_error_text(int error)
+{
+    return ncclGetErrorString((ncclResult_t)error);
+}
+const char *check_newest_error(nccl_communicator c)
+{
+    return ncclGetLastError(c);
+}
+int check_id_create(nccl_id *id)
+{
+    return ncclGetUniqueId((ncclUniqueId *)id);
+}
 int check_create(nccl_communicator *c, int size, nccl_id id, int rank, nccl_config *config)
 {
     ncclUniqueId theirs;
     memcpy(&theirs, &id, sizeof(theirs));
     return ncclCommInitRankConfig(c, size, theirs, rank, (ncclConfig_t *)config);
 }
-int check_state(nccl_communicator c, int *error) { return ncclCommGetAsyncError(c, (ncclResult_t *)error); }
-int check_finalize(nccl_communicator c) { return ncclCommFinalize(c); }
-int check_destroy(nccl_communicator c) { return ncclCommDestroy(c); }
-int check_abort(nccl_communicator c) { return ncclCommAbort(c); }
-int check_group_start(void) { return ncclGroupStart(); }
-int check_group_end(void) { return ncclGroupEnd(); }
+int check_state(nccl_communicator c, int *error)
+{
+    return ncclCommGetAsyncError(c, (ncclResult_t *)error);
+}
+int check_finalize(nccl_communicator c)
+{
+    return ncclCommFinalize(c);
+}
+int check_destroy(nccl_communicator c)
+{
+    return ncclCommDestroy(c);
+}
+int check_abort(nccl_communicator c)
+{
+    return ncclCommAbort(c);
+}
+int check_group_start(void)
+{
+    return ncclGroupStart();
+}
+int check_group_end(void)
+{
+    return ncclGroupEnd();
+}
 int check_send(const void *from, size_t n, int type, int peer, nccl_communicator c, void *queue)
 {
     return ncclSend(from, n, (ncclDataType_t)type, peer, c, queue);

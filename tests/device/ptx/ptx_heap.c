@@ -172,12 +172,12 @@ EXPORT void ptx_heap_add(void *begin, size_t bytes)
     ptx_heap_is_of_gpu(begin);
 }
 
-void ptx_heap_remove(void *begin)
+EXPORT void ptx_heap_remove(void *begin)
 {
     unlist(begin);
 }
 
-void ptx_heap_is_of_gpu(void *begin)
+EXPORT void ptx_heap_is_of_gpu(void *begin)
 {
     ptx_block *b = ptx_heap_find((uintptr_t)begin);
     knows_gpus = true;
