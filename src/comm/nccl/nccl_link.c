@@ -57,8 +57,8 @@ static tess_status fail_nccl(const nccl_library *nccl, nccl_communicator c, int 
 static void give_up(tess_nccl_link *link)
 {
     link->broken = true;
-    if (link->communicator != NULL && tess_cuda_device_enter(link->device) == TESS_OK)
-        link->nccl->abort(link->communicator);
+    if (link->communicator != NULL)
+        link->nccl->abort(link->communicator); /* NCCL itself makes the GPU's context current */
     link->communicator = NULL;
 }
 
