@@ -146,7 +146,7 @@ test-gpu: tests-built
 	TESSERA_SHARDS=host tests/golden/test_cuda_bits.sh $(TEST_BUILD)/tessera $(CURDIR) gpt2
 
 # NVIDIA's own cuBLAS and NCCL, of many versions, as PyPI has them: their headers against our declarations, and every call that
-# needs no GPU. Keeps 8 GB in the build folder, which take about ten minutes to come; then a minute.
+# needs no GPU. Keeps 8 GB in the build folder, which take about ten minutes to download; then it takes seconds.
 test-gpu-libraries: tests-built
 	@tests/device/gpu_libraries/run $(TEST_BUILD)
 
