@@ -110,6 +110,7 @@ test-ptx: tests-built
 	@cmake -S . -B $(TEST_BUILD) -DTESS_PTX=ON >/dev/null
 	@cmake --build $(TEST_BUILD) --parallel $(JOBS)
 	@TESS_PTX_LARGE=1 bash tests/device/ptx/interpret.sh $(TEST_BUILD) all; code=$$?; [ $$code = 77 ] || exit $$code
+	@bash tests/device/ptx/planted.sh $(TEST_BUILD); code=$$?; [ $$code = 77 ] || exit $$code
 
 # The kernels of AVX-512 and AMX on a machine that has neither, computed with AVX2 (tools/emulate): their products, attention and
 # rows against the definition, in any batch, and the recorded bits of every model. About fifteen minutes.

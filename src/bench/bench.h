@@ -26,6 +26,6 @@ size_t tess_bench_cache_bytes(int level);
 const char *tess_bench_beside(const char *file, char *path, size_t size);
 
 extern const tess_bench tess_bench_machine, tess_bench_kernels, tess_bench_comm, tess_bench_step, tess_bench_precision,
-    tess_bench_packing, tess_bench_ckpt, tess_bench_offload;
+    tess_bench_packing, tess_bench_ckpt, tess_bench_offload, tess_bench_transfer;
 
 #endif

@@ -117,14 +117,20 @@ static const tess_option offload[] = {
           "largest transfer (2000); a plain number counts MB"),
 };
 
+static const tess_option transfer[] = {
+    TEXT("--device", transfer.device, "cuda, cuda:NUMBER or far; default: what TESSERA_DEVICE says"),
+    BYTES("--max", transfer.max_bytes, "2000", 1000000, 10000000, 2000000000,
+          "largest transfer (2000); a plain number counts MB"),
+};
+
 #define TABLE(rows)                                                                        \
     {                                                                                      \
         &(const tess_option_section){#rows, "", rows, sizeof(rows) / sizeof((rows)[0])}, 0 \
     }
 
 static const tess_option_table tables[] = {
-    TABLE(common),  TABLE(kernels), TABLE(step),    TABLE(precision),
-    TABLE(packing), TABLE(ckpt),    TABLE(offload), TABLE(comm),
+    TABLE(common), TABLE(kernels), TABLE(step),     TABLE(precision), TABLE(packing),
+    TABLE(ckpt),   TABLE(offload), TABLE(transfer), TABLE(comm),
 };
 enum { N_TABLES = sizeof(tables) / sizeof(tables[0]) };
 

@@ -41,6 +41,10 @@ typedef struct tess_bench_options {
         int64_t max_bytes;
     } offload;
     struct {
+        char device[TESS_TEXT_SIZE]; /* "": the one in TESSERA_DEVICE */
+        int64_t max_bytes;
+    } transfer;
+    struct {
         tess_text_list ranks;
         int64_t min_bytes, max_bytes, factor;
         double link_gbit, iperf_gbit; /* speed of a host's link: nominal, and measured by iperf3; 0: not given */

@@ -36,8 +36,11 @@ static const bench_entry benches[] = {
                        "tessera bench ckpt --folder /tmp/bench --zstd\n"
                        "tessera bench ckpt --json=today.json"},
     {&tess_bench_offload, "tessera bench offload\n"
-                          "tessera bench offload --max 500MB\n"
+                          "tessera bench offload --max 500\n"
                           "tessera bench offload --json=today.json"},
+    {&tess_bench_transfer, "tessera bench transfer --device cuda\n"
+                           "tessera bench transfer --device cuda:1 --max 500\n"
+                           "tessera bench transfer --device cuda --json=today.json"},
 };
 enum { N_BENCHES = sizeof(benches) / sizeof(benches[0]), MAX_FLAGS = 32, N_OUTPUT_FLAGS = 3 };
 

@@ -177,7 +177,8 @@ static const char *type_of(const tess_option *row, char *text, size_t size)
         [TESS_OPTION_LIST] = "list",          [TESS_OPTION_OWN] = "text"};
     const bool is_path = row->is_path;
     if (row->type == TESS_OPTION_INT)
-        snprintf(text, size, "integer from %lld to %lld", (long long)row->least, (long long)row->most);
+        snprintf(text, size, "integer from %lld to %lld%s%s", (long long)row->least, (long long)row->most,
+                 row->zero != NULL ? ", or " : "", row->zero != NULL ? row->zero : "");
     else if (row->type == TESS_OPTION_FLOAT)
         snprintf(text, size, "number from %g to %g", row->min, row->max);
     else

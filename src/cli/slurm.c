@@ -135,6 +135,7 @@ static tess_status check(slurm_flags *flags, tess_preflight_config *read)
                "--nodes: %s, but training.global_batch_size is 0: the batch would depend on how many nodes Slurm "
                "has; set it",
                fixed);
+    tess_config_assume_batch(&checked);
     TESS_TRY(tess_config_check(&checked, world));
     tess_probe_plan plan = {.n_ranks = (int)flags->ranks};
     tess_preflight_plan(read, world, &plan);

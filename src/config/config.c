@@ -361,6 +361,9 @@ static tess_status check_context(const tess_config *c)
 static tess_status check_batch(tess_config *config, int trainers)
 {
     int64_t local = config->training.local_batch_size, *global = &config->training.global_batch_size;
+    TESS_CHECK(!tess_config_batch_is_open(config), TESS_E_INVALID,
+               "training.local_batch_size=auto: only `tessera train`, `tessera rl` and `tessera plan` choose it: give "
+               "a number of rows");
     if (*global == 0)
         *global = local * (trainers / tess_config_model_ranks(config));
     return tess_training_check_rows(&config->training);
@@ -534,6 +537,8 @@ static json_t *value_to_json(const tess_option *option, const void *section)
         return json_boolean(*(const bool *)field);
     case TESS_OPTION_INT:
     case TESS_OPTION_BYTES:
+        if (option->zero != NULL && *(const int64_t *)field == 0)
+            return json_string(option->zero);
         return json_integer(*(const int64_t *)field);
     case TESS_OPTION_FLOAT:
         return json_real(*(const double *)field);

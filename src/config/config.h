@@ -110,6 +110,18 @@ tess_status tess_config_check_trainers(const tess_config *config, int ranks);
 tess_status tess_config_check_degrees(tess_config *config, int ranks);
 /* Ranks that one copy of the model's layers takes: those of a pipeline, times those that share a layer. */
 int tess_config_model_ranks(const tess_config *config);
+/* Whether training.local_batch_size is `auto` and nothing has chosen it (plan/batch_choice.h). All checks of a
+ * configuration refuse that. */
+static inline bool tess_config_batch_is_open(const tess_config *config)
+{
+    return config->training.local_batch_size == 0;
+}
+/* Sets an open size to the smallest that training.passes allows. Commands call it that only look at other options. */
+static inline void tess_config_assume_batch(tess_config *config)
+{
+    if (tess_config_batch_is_open(config))
+        config->training.local_batch_size = config->training.passes;
+}
 /* Micro-batches of a step, over all ranks. */
 static inline int64_t tess_config_micro_batches(const tess_config *config)
 {

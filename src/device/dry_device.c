@@ -207,6 +207,14 @@ void tess_dry_stream_trace(tess_stream *stream, tess_work_trace *trace)
         ((dry_stream *)stream)->trace = trace;
 }
 
+bool tess_dry_stream_has_even_experts(const tess_stream *stream)
+{
+    if (stream->device->table->close != close_dry)
+        return false;
+    const tess_work_trace *trace = ((const dry_stream *)stream)->trace;
+    return trace != NULL && trace->even_experts;
+}
+
 tess_kernel_work tess_dry_stream_work(const tess_stream *stream)
 {
     return ((const dry_stream *)stream)->work;

@@ -27,5 +27,7 @@ tess_kernel_work tess_dry_stream_work(const tess_stream *stream);
  * timer runs the first calls of each kind on the operands' memory, which must be there (tess_mem_dry_fill). Streams of
  * other devices ignore it. */
 void tess_dry_stream_trace(tess_stream *stream, tess_work_trace *trace);
+/* Returns even_experts of the trace of a stream; false: it has no trace, or its device is not dry. */
+bool tess_dry_stream_has_even_experts(const tess_stream *stream);
 
 #endif

@@ -1,6 +1,7 @@
 /* Fused products, and groups of products, computed with the other rows of the stream's table. This is their
  * definition, and the implementation for tables that have no faster one: the first term, then each further term, then
- * what follows. The gradient of y, which is the product C, is stored in the work space, for a few rows at a time. */
+ * what follows. The gradient of y, which is the product C, is stored in y's memory. Without y it is stored in the work
+ * space, for a few rows at a time. */
 #include "device/gemm_check.h"
 
 #include <inttypes.h>
@@ -63,17 +64,21 @@ static tess_status round_sums(tess_stream *s, const tess_gemm *sums, const tess_
     return TESS_OK;
 }
 
-static tess_status activate(tess_stream *s, const tess_gemm_fused *f, const void *gate, const void *up, void *y,
-                            int64_t rows)
+/* Computes y from C. */
+static tess_status activate(tess_stream *s, const tess_gemm_fused *f)
 {
-    int64_t n = f->g.n;
-    tess_dtype dtype = f->g.c_dtype;
-    if (gate == NULL)
-        return s->kernels->act_forward(s,
-                                       &(tess_act_args){.x = up, .y = y, .n = rows * n, .act = f->act, .dtype = dtype});
-    return s->kernels->glu_forward(
-        s, &(tess_glu_args){
-               .gate = gate, .up = up, .stride = n, .y = y, .T = rows, .F = n, .act = f->act, .dtype = dtype});
+    const tess_gemm *g = &f->g;
+    if (f->gate == NULL)
+        return s->kernels->act_forward(
+            s, &(tess_act_args){.x = g->c, .y = f->y, .n = g->m * g->n, .act = f->act, .dtype = g->c_dtype});
+    return s->kernels->glu_forward(s, &(tess_glu_args){.gate = f->gate,
+                                                       .up = g->c,
+                                                       .stride = g->n,
+                                                       .y = f->y,
+                                                       .T = g->m,
+                                                       .F = g->n,
+                                                       .act = f->act,
+                                                       .dtype = g->c_dtype});
 }
 
 static void *row_of(const tess_gemm_fused *f, void *matrix, int64_t row)
@@ -81,29 +86,31 @@ static void *row_of(const tess_gemm_fused *f, void *matrix, int64_t row)
     return matrix != NULL ? (char *)matrix + (size_t)(row * f->g.n) * tess_dtype_size(f->g.c_dtype) : NULL;
 }
 
-/* Replaces rows of up and, if there is one, of the gate by their gradients, for the gradient dy of y. */
-static tess_status replace_by_gradients(tess_stream *s, const tess_gemm_fused *f, void *gate, void *up, const void *dy,
-                                        int64_t rows)
+/* Replaces up and, if there is one, the gate by their gradients, for the gradient dy of y. Writes y, if it is wanted,
+ * which may be dy's memory. */
+static tess_status replace_by_gradients(tess_stream *s, const tess_gemm_fused *f, const void *dy)
 {
-    int64_t n = f->g.n;
+    int64_t n = f->g.n, rows = f->g.m;
     tess_dtype dtype = f->g.c_dtype;
-    if (gate == NULL)
+    if (f->gate == NULL)
         return s->kernels->act_backward(
-            s, &(tess_act_grad_args){.x = up, .dy = dy, .dx = up, .n = rows * n, .act = f->act, .dtype = dtype});
-    return s->kernels->glu_backward(s, &(tess_glu_grad_args){.gate = gate,
-                                                             .up = up,
+            s, &(tess_act_grad_args){
+                   .x = f->up, .dy = dy, .dx = f->up, .y = f->y, .n = rows * n, .act = f->act, .dtype = dtype});
+    return s->kernels->glu_backward(s, &(tess_glu_grad_args){.gate = f->gate,
+                                                             .up = f->up,
                                                              .stride = n,
                                                              .dy = dy,
-                                                             .dgate = gate,
-                                                             .dup = up,
+                                                             .dgate = f->gate,
+                                                             .dup = f->up,
                                                              .dstride = n,
+                                                             .y = f->y,
                                                              .T = rows,
                                                              .F = n,
                                                              .act = f->act,
                                                              .dtype = dtype});
 }
 
-/* Computes all rows of f, which are few in the backward pass of an activation. */
+/* Computes all rows of f. */
 static tess_status compute(tess_stream *s, const tess_gemm_fused *f)
 {
     tess_gemm g = f->g;
@@ -111,19 +118,17 @@ static tess_status compute(tess_stream *s, const tess_gemm_fused *f)
     if (sums || f->then == TESS_THEN_ACT_BACKWARD) {
         g.c_dtype = sums ? TESS_F32 : g.c_dtype;
         g.ldc = g.n;
-        g.c = f->work;
+        g.c = f->then == TESS_THEN_ACT_BACKWARD && f->y != NULL ? f->y : f->work;
     }
     TESS_TRY(s->kernels->gemm(s, &g));
     TESS_TRY(add_terms(s, f, &g));
     if (sums)
         return round_sums(s, &g, &f->g);
     if (f->then == TESS_THEN_ACT)
-        return activate(s, f, f->gate, g.c, f->y, g.m);
+        return activate(s, f);
     if (f->then == TESS_THEN_NOTHING)
         return TESS_OK;
-    if (f->y != NULL)
-        TESS_TRY(activate(s, f, f->gate, f->up, f->y, g.m));
-    return replace_by_gradients(s, f, f->gate, f->up, g.c, g.m);
+    return replace_by_gradients(s, f, g.c);
 }
 
 tess_status tess_gemm_fused_by_rows(tess_stream *s, const tess_gemm_fused *f)
@@ -131,7 +136,7 @@ tess_status tess_gemm_fused_by_rows(tess_stream *s, const tess_gemm_fused *f)
     TESS_TRY(tess_gemm_fused_check(f));
     if (f->n_terms > 0 && f->g.leaf > 0)
         return tess_gemm_leaves_by_rows(s, f);
-    if (f->then != TESS_THEN_ACT_BACKWARD)
+    if (f->then != TESS_THEN_ACT_BACKWARD || f->y != NULL)
         return compute(s, f);
     for (int64_t row = 0; row < f->g.m; row += TESS_FUSED_ROWS) {
         tess_gemm_fused part = *f;
@@ -139,7 +144,6 @@ tess_status tess_gemm_fused_by_rows(tess_stream *s, const tess_gemm_fused *f)
         part.g.a = (const char *)f->g.a + (size_t)(row * f->g.lda) * tess_dtype_size(f->g.ab_dtype);
         part.gate = row_of(f, f->gate, row);
         part.up = row_of(f, f->up, row);
-        part.y = row_of(f, f->y, row);
         TESS_TRY(compute(s, &part));
     }
     return TESS_OK;

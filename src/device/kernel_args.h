@@ -79,7 +79,7 @@ typedef struct tess_gemm_fused {
 } tess_gemm_fused;
 
 /* Returns the bytes of work space that a call needs: float32 sums (m,n) for further terms in bf16, and TESS_FUSED_ROWS
- * rows of C in the backward pass. */
+ * rows of C in the backward pass, which only a call without y uses. */
 size_t tess_gemm_fused_work(int64_t m, int64_t n, bool terms, tess_then then, tess_dtype c_dtype);
 
 /* Products that are computed as one job: the threads share the tiles of all of them. Each product has the bits of
@@ -348,6 +348,7 @@ typedef struct tess_glu_grad_args {
     int64_t stride;
     const void *dy;    /* (T,F), contiguous */
     void *dgate, *dup; /* (T,F), rows `dstride` elements apart; may be gate and up themselves */
+    void *y;           /* (T,F) the result of the call again, contiguous; may be dy; NULL: not wanted */
     int64_t dstride, T, F;
     tess_activation act;
     tess_dtype dtype;
@@ -386,6 +387,7 @@ typedef struct tess_act_args {
 typedef struct tess_act_grad_args {
     const void *x, *dy; /* (n) */
     void *dx;           /* (n) */
+    void *y;            /* (n) act(x); may be dy; NULL: not wanted */
     int64_t n;
     tess_activation act;
     tess_dtype dtype;
@@ -724,7 +726,7 @@ typedef struct tess_row_sumsq_args {
     ROW(glu_backward, tess_glu_grad_args, VEC,                                                                         \
         (READS(gate, MATRIX(T, F), OWN, .stride = AT(stride)), READS(up, MATRIX(T, F), OWN, .stride = AT(stride)),     \
          READS(dy, MATRIX(T, F), OWN), WRITES(dgate, MATRIX(T, F), OWN, .stride = AT(dstride)),                        \
-         WRITES(dup, MATRIX(T, F), OWN, .stride = AT(dstride))),                                                       \
+         WRITES(dup, MATRIX(T, F), OWN, .stride = AT(dstride)), WRITES(y, MATRIX(T, F), OWN)),                         \
         (.T = 1, .F = 203), DTYPE(dtype), ITEMS(T), .flops = 17)                                                       \
     ROW(clamped_glu_forward, tess_clamped_glu_args, VEC,                                                               \
         (READS(x, MATRIX(T, C), OWN), WRITES(y, .rows = BY(AT(T)), .columns = HALF_OF(C), OWN)),                       \
@@ -736,7 +738,7 @@ typedef struct tess_row_sumsq_args {
     ROW(act_forward, tess_act_args, VEC, (READS(x, EACH(n), OWN), WRITES(y, EACH(n), OWN)),                            \
         (.n = 203, .act = TESS_ACT_GELU_TANH), DTYPE(dtype), ITEMS(n), .flops = 11)                                    \
     ROW(act_backward, tess_act_grad_args, VEC,                                                                         \
-        (READS(x, EACH(n), OWN), READS(dy, EACH(n), OWN), WRITES(dx, EACH(n), OWN)),                                   \
+        (READS(x, EACH(n), OWN), READS(dy, EACH(n), OWN), WRITES(dx, EACH(n), OWN), WRITES(y, EACH(n), OWN)),          \
         (.n = 203, .act = TESS_ACT_GELU_TANH), DTYPE(dtype), ITEMS(n), .flops = 15)                                    \
     ROW(add, tess_add_args, VEC, (READS(a, EACH(n), OWN), READS(b, EACH(n), OWN), WRITES(y, EACH(n), OWN)),            \
         (.n = 203), DTYPE(dtype), ITEMS(n), .flops = 1)                                                                \

@@ -110,20 +110,24 @@ static const char *const reports[TESS_REPORT_COUNT] = {
                                 "more",
     [TESS_REPORT_DISTANCE] = "{culprits} {n_culprits:is|are} {n} collective{n_n:|s} {side} {in_it}",
     [TESS_REPORT_STANDSTILL] = "the collective ran for {ran} h before its limit of {timeout} h was noticed: the "
-                               "processes, or their host, stood still meanwhile",
+                               "processes, or their host, probably stood still meanwhile",
     [TESS_REPORT_GROUPS] = "ranks wait in collectives of different groups: {in_it} in {work}, {in_other_group} in "
                            "{other_work}",
+    [TESS_REPORT_APART] =
+        "ranks wait in different collectives: {in_it} in {work}, {in_other_group} in {other_work}; the "
+        "logs do not name the groups, so this may be one group in which {behind} behind, or several",
     [TESS_REPORT_NO_MEMBERS] = "logs do not say who belongs to a group; flight recorder dumps do: `tessera trace DIR`",
-    [TESS_REPORT_ALL_WAITED] = "all {all} ranks waited in {work}: nobody is missing; the network or a device stands "
-                               "still",
+    [TESS_REPORT_ALL_WAITED] = "all {all} ranks waited in {work}: nobody is missing; probably the network or a device "
+                               "stands still",
     [TESS_REPORT_ALL_SEEN_WAITED] = "every rank of these logs ({all}) waited in {work}: a rank without a line here is "
                                     "missing, or nobody (--world N tells how many there are) and the network or a "
                                     "device stands still",
     [TESS_REPORT_ONE_MORE] = "{culprits} called {work}, which {outside} never did: one collective more",
     [TESS_REPORT_NEVER_JOINED] = "{culprits} never joined {work}, in which {waiting} waited[ {timeout} s][{doubt}]",
-    [TESS_REPORT_SOMEBODY_MISSING] = "{waiting} waited[ {timeout} s] in {work} for a rank that did not come; the logs "
-                                     "of the others say which",
+    [TESS_REPORT_SOMEBODY_MISSING] = "{waiting} waited[ {timeout} s] in {work}; probably a rank did not come, and its "
+                                     "log or those of the others say which",
     [TESS_REPORT_NO_TIMEOUT_OF] = "no timeout of {missing} is in these logs",
+    [TESS_REPORT_CUT] = "a report of a timeout is cut off[ (that of {cut})]: those of other ranks may be lost with it",
     [TESS_REPORT_EFFECT] = "its effect: {waiting} waited[ {timeout} s] in {work}[, to which {culprits} never came]",
     [TESS_REPORT_EXIT] = "rank {rank}: torchrun saw it fail first, with exit code {exit_code}",
     [TESS_REPORT_PROGRESS] = "rank {rank}: last enqueued {enqueued}, last completed {completed}[, {outside}]: it "

@@ -227,6 +227,7 @@ static tess_status build_executor(tess_engine *e)
     }
     tess_hooks hooks = tess_engine_hooks(e);
     tess_executor_options options = tess_engine_activations(e->config);
+    options.logit_bytes = e->compute.apart ? TESS_DEVICE_LOGIT_BYTES : 0;
     int n_local = (int)tess_coordinates_rounds(&e->at, tess_config_micro_batches(e->config));
     if (e->at.degree[TESS_AXIS_PP] > 1)
         TESS_TRY(tess_stage_slots(e->mem, e->stage_plan, e->model, n_local, &options));

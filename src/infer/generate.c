@@ -22,8 +22,8 @@ static tess_status make_results(tess_generator *g)
     g->drawn = (int32_t *)(g->logprobs + g->options.pass_tokens);
     if (tess_device_get_properties(tess_stream_device(g->stream))->host_memory)
         return TESS_OK;
-    return tess_mem_alloc(tess_stream_mem(g->stream), TESS_POOL_ACTIVATIONS, n * row > logprobs ? n * row : logprobs,
-                          "fetched logits", (void **)&g->room);
+    return tess_device_alloc_pinned(tess_stream_device(g->stream), TESS_POOL_ACTIVATIONS,
+                                    n * row > logprobs ? n * row : logprobs, "fetched logits", (void **)&g->room);
 }
 
 static tess_status wake(tess_generator *g)
@@ -62,7 +62,7 @@ void tess_generator_sleep(tess_generator *g)
     tess_executor_destroy(&g->executor);
     tess_sampler_destroy(&g->sampler);
     tess_device_free(tess_stream_device(g->stream), g->results);
-    tess_mem_free(tess_stream_mem(g->stream), g->room);
+    tess_device_free_pinned(tess_stream_device(g->stream), g->room);
     for (int64_t i = 0; i < g->options.max_sequences && g->sequences != NULL; i++) /* their pages have been freed */
         g->sequences[i].text.table.n_pages = g->sequences[i].text.table.length = 0;
     g->results = NULL;

@@ -289,7 +289,13 @@ typedef struct tess_executor_options {
      * memory. Needs a device in host memory. */
     bool on_disk;
     tess_expert_loads *loads; /* backward adds to it what each layer's experts do; borrowed; NULL: nobody reads it */
+    /* The logits that may be in memory at the same time; 0: as many as the caches of a CPU hold. A GPU is only busy
+     * with many rows. The gradient of the head's weight is added in chunks of them, so ranks must agree */
+    size_t logit_bytes;
 } tess_executor_options;
+
+/* logit_bytes for a device with memory of its own. It does not depend on how much memory that is, as bits may not. */
+#define TESS_DEVICE_LOGIT_BYTES ((size_t)4 << 30)
 
 enum { TESS_MAX_SLOTS = 4096 };
 

@@ -8,6 +8,20 @@
 static const struct {
     const char *name, *json;
 } models[] = {
+    /* deepseek-ai/DeepSeek-V3, without the layer that predicts a second token */
+    {"deepseek-v3",
+     "{\"architectures\": [\"DeepseekV3ForCausalLM\"], \"model_type\": \"deepseek_v3\", \"vocab_size\": 129280, "
+     "\"hidden_size\": 7168, \"intermediate_size\": 18432, \"moe_intermediate_size\": 2048, "
+     "\"num_hidden_layers\": 61, \"num_attention_heads\": 128, \"num_key_value_heads\": 128, "
+     "\"n_shared_experts\": 1, \"n_routed_experts\": 256, \"num_experts_per_tok\": 8, "
+     "\"first_k_dense_replace\": 3, \"moe_layer_freq\": 1, \"n_group\": 8, \"topk_group\": 4, "
+     "\"topk_method\": \"noaux_tc\", \"scoring_func\": \"sigmoid\", \"norm_topk_prob\": true, "
+     "\"routed_scaling_factor\": 2.5, \"q_lora_rank\": 1536, \"kv_lora_rank\": 512, \"qk_nope_head_dim\": 128, "
+     "\"qk_rope_head_dim\": 64, \"v_head_dim\": 128, \"attention_bias\": false, \"hidden_act\": \"silu\", "
+     "\"max_position_embeddings\": 163840, \"initializer_range\": 0.02, \"rms_norm_eps\": 1e-06, "
+     "\"rope_theta\": 10000.0, \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 40, \"beta_fast\": 32, "
+     "\"beta_slow\": 1, \"mscale\": 1.0, \"mscale_all_dim\": 1.0, \"original_max_position_embeddings\": 4096}, "
+     "\"tie_word_embeddings\": false}"},
     /* openai-community/gpt2 */
     {"gpt2-124m", "{\"architectures\": [\"GPT2LMHeadModel\"], \"model_type\": \"gpt2\", \"vocab_size\": 50257, "
                   "\"n_embd\": 768, \"n_layer\": 12, \"n_head\": 12, \"n_positions\": 1024, "
@@ -32,12 +46,30 @@ static const struct {
      "\"initializer_range\": 0.02, \"rms_norm_eps\": 1e-05, \"rope_theta\": 500000.0, \"rope_scaling\": "
      "{\"rope_type\": \"llama3\", \"factor\": 32.0, \"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, "
      "\"original_max_position_embeddings\": 8192}, \"tie_word_embeddings\": true}"},
+    /* meta-llama/Llama-3.1-405B */
+    {"llama-405b",
+     "{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\", \"vocab_size\": 128256, "
+     "\"hidden_size\": 16384, \"intermediate_size\": 53248, \"num_hidden_layers\": 126, "
+     "\"num_attention_heads\": 128, \"num_key_value_heads\": 8, \"head_dim\": 128, \"hidden_act\": \"silu\", "
+     "\"max_position_embeddings\": 131072, \"initializer_range\": 0.02, \"rms_norm_eps\": 1e-05, "
+     "\"rope_theta\": 500000.0, \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8.0, "
+     "\"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, \"original_max_position_embeddings\": 8192}, "
+     "\"tie_word_embeddings\": false}"},
     /* examples/kjv.json */
     {"llama-5m", "{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\", \"vocab_size\": 4096, "
                  "\"hidden_size\": 256, \"intermediate_size\": 704, \"num_hidden_layers\": 6, "
                  "\"num_attention_heads\": 4, \"num_key_value_heads\": 4, \"head_dim\": 64, \"hidden_act\": \"silu\", "
                  "\"max_position_embeddings\": 1024, \"initializer_range\": 0.02, \"rms_norm_eps\": 1e-06, "
                  "\"rope_theta\": 10000.0, \"tie_word_embeddings\": true}"},
+    /* meta-llama/Llama-3.1-70B */
+    {"llama-70b",
+     "{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\", \"vocab_size\": 128256, "
+     "\"hidden_size\": 8192, \"intermediate_size\": 28672, \"num_hidden_layers\": 80, "
+     "\"num_attention_heads\": 64, \"num_key_value_heads\": 8, \"head_dim\": 128, \"hidden_act\": \"silu\", "
+     "\"max_position_embeddings\": 131072, \"initializer_range\": 0.02, \"rms_norm_eps\": 1e-05, "
+     "\"rope_theta\": 500000.0, \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8.0, "
+     "\"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, \"original_max_position_embeddings\": 8192}, "
+     "\"tie_word_embeddings\": false}"},
     /* meta-llama/Llama-3.1-8B */
     {"llama-8b",
      "{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\", \"vocab_size\": 128256, "

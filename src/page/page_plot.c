@@ -54,6 +54,11 @@ static int left_of(const page_axis *axis)
     return room < LEFT ? LEFT : room < LEFT_MOST ? room : LEFT_MOST;
 }
 
+static const char *x_name_of(const page_plot *plot)
+{
+    return plot->x_name != NULL ? plot->x_name : "step";
+}
+
 /* Finds the ranges of all lines. Returns false if no line has a finite value. */
 static bool find_axes(const page_plot *plot, axes *a)
 {
@@ -87,7 +92,7 @@ static double y_at(const axes *a, double value)
     return BOTTOM - page_axis_place(&a->y, value) * (BOTTOM - TOP);
 }
 
-static void put_grid(page_out *out, const axes *a)
+static void put_grid(page_out *out, const axes *a, const char *x_name)
 {
     double ticks[PAGE_TICKS];
     char text[PAGE_TICK_TEXT];
@@ -108,7 +113,7 @@ static void put_grid(page_out *out, const axes *a)
         page_put(out, "<path d=\"M%.1f %dV%d\"/><text class=\"x\" x=\"%.1f\" y=\"%d\">%s</text>", x_at(a, ticks[i]),
                  BOTTOM, BOTTOM + 4, x_at(a, ticks[i]), BOTTOM + 17,
                  page_tick_text(ticks[i], n > 1 ? ticks[1] - ticks[0] : 1, text));
-    page_put(out, "</g><text class=\"x\" x=\"%d\" y=\"%d\">step</text>\n", (a->left + RIGHT) / 2, BOTTOM + 33);
+    page_put(out, "</g><text class=\"x\" x=\"%d\" y=\"%d\">%s</text>\n", (a->left + RIGHT) / 2, BOTTOM + 33, x_name);
 }
 
 /* ---- Curves ---- */
@@ -226,8 +231,8 @@ static void put_description(page_out *out, const page_plot *plot, const axes *a)
     char first[40], last[40], value[40];
     page_put(out, "<title id=\"%s-%dt\">", out->section, out->n_pictures);
     page_put_text(out, plot->title);
-    page_put(out, "</title><desc id=\"%s-%dd\">Steps %s to %s. Newest values: ", out->section, out->n_pictures,
-             page_number(a->x.from, first, sizeof(first)), page_number(a->x.to, last, sizeof(last)));
+    page_put(out, "</title><desc id=\"%s-%dd\">%s %s to %s. Newest values: ", out->section, out->n_pictures,
+             x_name_of(plot), page_number(a->x.from, first, sizeof(first)), page_number(a->x.to, last, sizeof(last)));
     for (int i = 0; i < plot->n; i++) {
         page_put(out, i > 0 ? ", " : "");
         page_put_some(out, plot->lines[i].label, 80);
@@ -242,15 +247,16 @@ void page_put_plot(page_out *out, const page_plot *plot)
     const bool any = find_axes(plot, &a);
     page_begin_figure(out, "plot", plot->title);
     if (any) {
-        page_put(out,
-                 "<svg class=\"plot\" viewBox=\"0 0 %d %d\" role=\"img\" aria-labelledby=\"%s-%dt %s-%dd\" "
-                 "data-box=\"%d %d %d %d\" data-x=\"%.17g %.17g\" data-y=\"%.17g %.17g\" data-log=\"%d\">",
-                 WIDTH, HEIGHT, out->section, out->n_pictures, out->section, out->n_pictures, a.left, TOP, RIGHT,
-                 BOTTOM, a.x.from, a.x.to, a.y.from, a.y.to, a.y.is_log);
+        page_put(
+            out,
+            "<svg class=\"plot\" viewBox=\"0 0 %d %d\" role=\"img\" aria-labelledby=\"%s-%dt %s-%dd\" "
+            "data-box=\"%d %d %d %d\" data-x=\"%.17g %.17g\" data-y=\"%.17g %.17g\" data-log=\"%d\" data-of=\"%s\">",
+            WIDTH, HEIGHT, out->section, out->n_pictures, out->section, out->n_pictures, a.left, TOP, RIGHT, BOTTOM,
+            a.x.from, a.x.to, a.y.from, a.y.to, a.y.is_log, x_name_of(plot));
         put_description(out, plot, &a);
         page_put(out, "<clipPath id=\"%s-%dc\"><path d=\"M%d %dH%dV%dH%dz\"/></clipPath>\n", out->section,
                  out->n_pictures, a.left - 4, TOP - 4, RIGHT + 4, BOTTOM + 4, a.left - 4);
-        put_grid(out, &a);
+        put_grid(out, &a, x_name_of(plot));
         page_put(out, "<g class=\"lines\" clip-path=\"url(#%s-%dc)\">\n", out->section, out->n_pictures);
         for (int i = 0; i < plot->n; i++)
             put_line(out, &a, &plot->lines[i]);

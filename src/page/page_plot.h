@@ -23,7 +23,8 @@ typedef struct page_line {
 
 typedef struct page_plot {
     const char *title;
-    bool may_be_log; /* a logarithm is taken if values differ by more than a factor of a thousand */
+    const char *x_name; /* NULL: "step" */
+    bool may_be_log;    /* a logarithm is taken if values differ by more than a factor of a thousand */
     page_line lines[PAGE_LINES];
     int n;
 } page_plot;

@@ -144,7 +144,7 @@ function tesseraPlot(svg) {
     }).filter(text => text !== null);
     if (near === null) return;
     cross.setAttribute("d", `M${x(near)} ${top}V${bottom}`);
-    tip.textContent = "step " + stepText(near) + "\n" + texts.slice(0, 16).join("\n");
+    tip.textContent = svg.dataset.of + " " + stepText(near) + "\n" + texts.slice(0, 16).join("\n");
     tip.hidden = false;
     const box = svg.getBoundingClientRect(), outer = figure.getBoundingClientRect();
     const px0 = x(near) * box.width / svg.viewBox.baseVal.width + box.left - outer.left;

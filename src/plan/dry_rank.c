@@ -102,11 +102,14 @@ static void trace_step(tess_engine *e, tess_work_trace *trace)
         trace->clock = &e->clock;
 }
 
-static tess_status traced_step(tess_engine *e, const tess_batch_source *source, tess_work_trace *trace,
-                               tess_engine_report *result)
+static tess_status traced_step(tess_engine *e, const tess_batch_source *source, bool gradients_only,
+                               tess_work_trace *trace, tess_engine_report *result)
 {
+    tess_loss_sum own = {0};
     trace_step(e, trace);
-    tess_status status = tess_engine_step(e, source, result);
+    if (gradients_only)
+        tess_phase_start(&e->clock);
+    tess_status status = gradients_only ? tess_engine_gradients(e, source, &own) : tess_engine_step(e, source, result);
     trace_step(e, NULL);
     if (trace != NULL)
         trace->clock = NULL;
@@ -127,7 +130,7 @@ static int64_t micros_of(const tess_engine *e, const tess_memory_plan *plan, int
 static tess_status step(tess_engine *e, const tess_memory_plan *plan, dry_batches *b, tess_dry_report *report)
 {
     const tess_config *c = e->config;
-    tess_engine_report result;
+    tess_engine_report result = {.loss = 0};
     tess_volume *volume = tess_dry_runtime_volume(e->runtime);
     TESS_TRY(make_batches(e, plan->task, b));
     tess_batch_source source = tess_engine_source(e, b, next);
@@ -136,11 +139,12 @@ static tess_status step(tess_engine *e, const tess_memory_plan *plan, dry_batche
     source.n_micro = micros_of(e, plan, source.n_micro);
     *volume = (tess_volume){.n_rows = 0};
     tess_dry_runtime_rehearse(e->runtime, report != NULL ? plan->rehearsal : NULL);
-    TESS_TRY(traced_step(e, &source, report != NULL ? plan->trace : NULL, &result));
+    TESS_TRY(traced_step(e, &source, plan->gradients_only, report != NULL ? plan->trace : NULL, &result));
     tess_dry_runtime_rehearse(e->runtime, NULL);
     if (report != NULL) {
         report->volume = *volume;
         report->exchanged_bytes = result.times.exchanged_bytes; /* the volume has those of experts, and leaves */
+        report->counted_bytes = report->exchanged_bytes;
         if (e->ring != NULL)
             report->exchanged_bytes -= (double)tess_ring_get_traffic(e->ring).bytes;
         if (e->experts != NULL)

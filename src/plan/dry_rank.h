@@ -20,6 +20,7 @@ typedef struct tess_dry_report {
     char stages[TESS_MEMORY_STAGES];
     tess_volume volume;     /* operations of the step, if plan->moves */
     double exchanged_bytes; /* received from ranks with the same layer in the step; not in `volume` */
+    double counted_bytes;   /* also counts rings and experts, as a run does that reports what it exchanged */
 } tess_dry_report;
 
 /* Counts the peaks of a dry rank's pools, on the host and on the device that it computes on. */

@@ -23,6 +23,7 @@ typedef struct tess_memory_plan {
     struct tess_work_trace *trace; /* gets the work of a dry rank's step (device/dry/work_trace.h), or NULL */
     struct tess_mem_peak *peak;    /* gets what a dry rank has when it has most (base/mem/dry_mem.h), or NULL */
     int64_t most_micros;           /* a dry rank runs at most this many micro-batches of its own; 0: no limit */
+    bool gradients_only;           /* a dry rank's step ends before the norm of its gradients */
     bool fills;                    /* dry ranks have memory, so that the trace's timer can run kernels */
 } tess_memory_plan;
 

@@ -11,6 +11,7 @@
 #include "engine/stages/rank_stage.h"
 #include "nn/model.h"
 #include "plan/dry_rank.h"
+#include "plan/step_spans.h"
 #include "plan/step_time.h"
 
 /* A dry rank runs this many of its micro-batches, or of a pipeline this many times its ranks, and half as many where
@@ -97,11 +98,12 @@ typedef struct plan_case {
     double deeper, volume_deeper; /* layers of a stage that the second of each lacks */
     tess_memory_plan plan;
     int degree[TESS_AXES];
-    int n_stages;                  /* ranks of the pipeline */
+    int *alike;   /* (n_stages) layers of each rank; 0: some of them differ from the rest. NULL: not known */
+    int n_stages; /* ranks of the pipeline */
     int64_t n_micros, most_micros; /* a rank's micro-batches of a step, and those that dry ranks run */
 } plan_case;
 
-static int ranks_a_host(const tess_plan_request *q)
+int tess_plan_ranks_a_host(const tess_plan_request *q)
 {
     return q->ranks_a_host > 0 ? q->ranks_a_host : tess_machine_ranks_a_host(q->machine, q->n_ranks);
 }
@@ -111,15 +113,30 @@ static int threads_of(const tess_plan_request *q)
     const int64_t given = q->config->training.threads, cores = q->machine->machine.devices;
     if (q->machine->machine.kind == TESS_MACHINE_GPU)
         return 1;
-    return given > 0 ? (int)given : cores > ranks_a_host(q) ? (int)(cores / ranks_a_host(q)) : 1;
+    return given > 0 ? (int)given : cores > tess_plan_ranks_a_host(q) ? (int)(cores / tess_plan_ranks_a_host(q)) : 1;
+}
+
+tess_status tess_plan_config_copy(const tess_plan_request *q, tess_config *config)
+{
+    TESS_TRY(tess_config_copy(q->config, config));
+    if (q->machine->machine.kind == TESS_MACHINE_GPU)
+        config->job.device = TESS_DEVICE_CUDA;
+    return TESS_OK;
+}
+
+tess_memory_plan tess_plan_dry(const tess_plan_request *q, const tess_config *config)
+{
+    tess_memory_plan plan = tess_memory_plan_of(config, tess_plan_ranks_a_host(q));
+    plan.n_threads = threads_of(q);
+    plan.moves = true;
+    plan.saves_beside = config->checkpoint.enable && config->checkpoint.async;
+    return plan;
 }
 
 static tess_status open_flat(tess_planner *planner, const tess_plan_request *q, plan_case *c)
 {
     *c = (plan_case){.planner = planner, .own = *q, .model = *q->model};
-    TESS_TRY(tess_config_copy(q->config, &c->config));
-    if (q->machine->machine.kind == TESS_MACHINE_GPU)
-        c->config.job.device = TESS_DEVICE_CUDA;
+    TESS_TRY(tess_plan_config_copy(q, &c->config));
     c->own.config = &c->config;
     c->own.model = &c->model;
     c->request = &c->own;
@@ -127,15 +144,15 @@ static tess_status open_flat(tess_planner *planner, const tess_plan_request *q, 
     const tess_coordinates at = tess_coordinates_by(c->degree, 0);
     c->n_stages = c->degree[TESS_AXIS_PP];
     c->n_micros = tess_coordinates_rounds(&at, tess_config_micro_batches(&c->config));
-    const int64_t of_stage = q->options.full_ranks ? MICROS_A_STAGE : MICROS_A_STAGE / 2;
+    /* A V passes each rank twice, so it takes twice as many to repeat itself. */
+    const int64_t kind = c->config.parallelism.pipeline_parallel_schedule;
+    const bool is_v = kind == TESS_PIPELINE_ZBV || kind == TESS_PIPELINE_DUALPIPEV;
+    const int64_t of_stage = q->options.full_ranks || is_v ? MICROS_A_STAGE : MICROS_A_STAGE / 2;
     const int64_t most = c->n_stages > 1 ? of_stage * c->n_stages : MICROS;
     /* The order of a file is that of all micro-batches. */
     const bool of_file = c->config.parallelism.pipeline_parallel_schedule_csv[0] != '\0';
     c->most_micros = c->n_micros > most && !of_file ? most : 0;
-    c->plan = tess_memory_plan_of(&c->config, ranks_a_host(q));
-    c->plan.n_threads = threads_of(q);
-    c->plan.moves = true;
-    c->plan.saves_beside = c->config.checkpoint.enable && c->config.checkpoint.async;
+    c->plan = tess_plan_dry(q, &c->config);
     return TESS_OK;
 }
 
@@ -204,16 +221,34 @@ static tess_status open_shallow(plan_case *c, const tess_stage_plan *stages)
     return make_two(c, stages, layers, first + to_gather, &c->for_volume, &c->volume_deeper);
 }
 
+static tess_status count_alike(plan_case *c, const tess_stage_plan *stages)
+{
+    const int64_t unlike = unlike_layers(&c->model);
+    TESS_TRY(TESS_NEW(c->planner->mem, c->n_stages, "stages", &c->alike));
+    for (int rank = 0; rank < c->n_stages; rank++)
+        for (int chunk = 0; chunk < stages->shape.chunks; chunk++) {
+            const int *first = &stages->first[tess_pipeline_stage(&stages->shape, rank, chunk)];
+            c->alike[rank] += first[1] - first[0];
+        }
+    for (int rank = 0; rank < c->n_stages && stages->first[tess_pipeline_stage(&stages->shape, rank, 0)] < unlike;
+         rank++)
+        c->alike[rank] = 0;
+    return TESS_OK;
+}
+
 static tess_status open_case(tess_planner *planner, const tess_plan_request *q, plan_case *c)
 {
     tess_stage_plan stages;
     TESS_TRY(open_flat(planner, q, c));
     /* The copies that a host's ranks save are rounded up for each rank, so their sum is not composed. */
     const bool rounds = q->machine->machine.kind == TESS_MACHINE_CPU && c->plan.saves_beside;
-    if (q->options.full_ranks || rounds || !adds_alike(&c->config))
+    const bool composes = !rounds && adds_alike(&c->config);
+    if (q->options.full_ranks || (!composes && c->n_stages == 1))
         return TESS_OK;
     TESS_TRY(tess_stage_plan_create(planner->mem, &c->config, &c->model, 0, &stages));
-    tess_status status = open_shallow(c, &stages);
+    tess_status status = composes ? open_shallow(c, &stages) : TESS_OK;
+    if (status == TESS_OK)
+        status = count_alike(c, &stages);
     tess_stage_plan_free(planner->mem, &stages);
     return status;
 }
@@ -228,6 +263,7 @@ static void close_case(plan_case *c)
             close_case(&cases[k][i]);
         tess_mem_free(c->planner->mem, cases[k]);
     }
+    tess_mem_free(c->planner->mem, c->alike);
     tess_config_free(&c->config);
 }
 
@@ -241,14 +277,14 @@ uint64_t tess_plan_key(const tess_plan_request *q)
     int n;
     const tess_option_table *tables = tess_config_tables(&n);
     const unsigned all = TESS_EFFECT_NOTHING | TESS_EFFECT_CALLS | TESS_EFFECT_LAYOUT | TESS_EFFECT_BITS;
-    const int64_t others[] = {q->n_ranks, ranks_a_host(q), threads_of(q), q->machine->machine.kind};
+    const int64_t others[] = {q->n_ranks, tess_plan_ranks_a_host(q), threads_of(q), q->machine->machine.kind};
     const uint64_t of_config = tess_options_hash(tables, n, q->config, all);
     return tess_hash_bytes(others, sizeof(others), tess_hash_bytes(q->model, sizeof(*q->model), of_config));
 }
 
-static uint64_t key_of(const plan_case *c, int rank, int64_t most_micros)
+static uint64_t key_of(const plan_case *c, int rank, int64_t most_micros, bool even_experts)
 {
-    const int64_t others[] = {rank, most_micros};
+    const int64_t others[] = {rank, most_micros, even_experts};
     return tess_hash_bytes(others, sizeof(others), tess_plan_key(c->request));
 }
 
@@ -269,11 +305,13 @@ static void drop_traces(tess_planner *p)
         tess_work_trace_free(&r->trace);
 }
 
-/* A rank whose record of work is needed again and was dropped runs again. */
+/* A rank whose record of work is needed again and was dropped runs again. Memory is that of the routing that needs most
+ * of it. Times are those of even routing: a rank with the rows of all ranks would compute as many times as long. */
 static tess_status find_rank(plan_case *c, int rank, int64_t most_micros, bool times, planned_rank **out)
 {
     tess_planner *p = c->planner;
-    const uint64_t key = key_of(c, rank, most_micros);
+    const bool even_experts = times && c->model.parts.experts.n > 0;
+    const uint64_t key = key_of(c, rank, most_micros, even_experts);
     for (planned_rank *r = p->ranks; r != NULL; r = r->next)
         if (r->key == key && (!times || r->trace.n_events > 0)) {
             *out = r;
@@ -284,10 +322,11 @@ static tess_status find_rank(plan_case *c, int rank, int64_t most_micros, bool t
     r->key = key;
     r->rank = rank;
     r->trace.mem = p->mem;
+    r->trace.even_experts = even_experts;
     tess_memory_plan plan = c->plan;
     plan.trace = most_micros != MEMORY_ONLY ? &r->trace : NULL;
     plan.peak = &r->peak;
-    plan.moves = most_micros != MEMORY_ONLY || c->n_stages > 1;
+    plan.moves = most_micros != MEMORY_ONLY;
     plan.most_micros = most_micros != MEMORY_ONLY ? most_micros : c->most_micros;
     tess_status status = tess_dry_rank(&plan, c->request->model, rank, &r->report);
     if (status != TESS_OK) {
@@ -399,15 +438,18 @@ static tess_status need_of_host(plan_case *c, double *bytes)
     return TESS_OK;
 }
 
-/* Whether another stage needs at least as much: in these schedules a stage holds no more micro-batches than the one
- * before it, and only the first and the last have more than layers. All layers must be alike. */
-static bool needs_less(const plan_case *c, int stage)
+/* Whether another rank of the pipeline needs at least as much: in these schedules a rank holds no more micro-batches
+ * than the one before it, and only the first and the last have more than layers. */
+static bool needs_less(const plan_case *c, int rank)
 {
     const int kind = c->config.parallelism.pipeline_parallel_schedule;
     const bool falls = kind == TESS_PIPELINE_GPIPE || kind == TESS_PIPELINE_1F1B || kind == TESS_PIPELINE_INTERLEAVED;
-    const bool cut = c->config.parallelism.pipeline_parallel_split_points.n > 0;
-    return !c->request->options.full_ranks && falls && !cut && unlike_layers(&c->model) == 0 && stage > 1 &&
-           stage < c->n_stages - 1;
+    if (!falls || c->alike == NULL || rank == c->n_stages - 1)
+        return false;
+    for (int other = 1; other < rank; other++)
+        if (c->alike[other] >= c->alike[rank] && c->alike[rank] > 0)
+            return true;
+    return false;
 }
 
 static tess_status plan_memory(plan_case *c, int64_t micros, tess_plan_memory *m)
@@ -416,7 +458,11 @@ static tess_status plan_memory(plan_case *c, int64_t micros, tess_plan_memory *m
     planned_rank *worst = NULL;
     double most_of_host = 0; /* bytes of a rank in the memory of its host */
     *m = (tess_plan_memory){.rank = 0};
-    for (int stage = 0; stage < c->n_stages; stage++) {
+    const double enough =
+        c->request->options.until_too_large && machine->machine.kind == TESS_MACHINE_GPU && machine->memory.gb > 0
+            ? machine->memory.gb * 1e9
+            : INFINITY;
+    for (int stage = 0; stage < c->n_stages && counted(c, &m->most) <= enough; stage++) {
         planned_rank *r;
         tess_memory_of_rank need;
         if (needs_less(c, stage))
@@ -445,24 +491,59 @@ static tess_status plan_memory(plan_case *c, int64_t micros, tess_plan_memory *m
 }
 
 /* ---- Time ---- */
-static tess_status time_ranks(plan_case *c, int64_t most_micros, tess_plan_time *time)
+/* Times a rank of each stage: its first one and `further` ranks. */
+static tess_status time_ranks_at(plan_case *c, int further, int64_t most_micros, tess_step_spans *spans,
+                                 tess_plan_time *time)
 {
     const tess_plan_request *q = c->request;
     TESS_AUTO(tess_mem_drop) tess_timed_rank *ranks = NULL;
     TESS_TRY(TESS_NEW(c->planner->mem, c->n_stages, "ranks of a pipeline", &ranks));
     for (int stage = 0; stage < c->n_stages; stage++) {
         planned_rank *r;
-        TESS_TRY(find_rank(c, rank_of_stage(c, stage), most_micros, true, &r));
+        TESS_TRY(find_rank(c, rank_of_stage(c, stage) + further, most_micros, true, &r));
         ranks[stage] = (tess_timed_rank){.rank = r->rank, .trace = &r->trace};
     }
     const tess_step_case of = {.machine = q->machine,
                                .ranks = ranks,
                                .n = c->n_stages,
                                .n_ranks = q->n_ranks,
-                               .ranks_a_host = ranks_a_host(q),
+                               .ranks_a_host = tess_plan_ranks_a_host(q),
                                .threads = threads_of(q),
-                               .straggler = q->options.straggler};
+                               .straggler = q->options.straggler,
+                               .spans = spans};
     return tess_step_time(c->planner->mem, &of, time);
+}
+
+/* Lets a rank wait in each phase for another one, if that takes longer: all meet in the gathers and sums of a layer. */
+static void wait_in_phases(tess_plan_time *t, const tess_plan_time *other, const char *axis)
+{
+    double waits_s = 0;
+    for (int i = 0; i < TESS_PHASE_COUNT; i++) {
+        const double longer = fmax(t->phase_s[i], other->phase_s[i]);
+        waits_s += longer - t->phase_s[i];
+        t->phase_s[i] = longer;
+    }
+    t->step_s += waits_s;
+    t->exposed_s += waits_s;
+    for (int i = 0; i < t->n_teams; i++)
+        if (strcmp(t->teams[i].name, axis) == 0)
+            t->teams[i].exposed_s += waits_s;
+}
+
+/* Ranks that have tokens in order have unequal attention: forward takes longest on the last one, whose queries read all
+ * keys, and a ring's backward may take longest on the first, whose keys all queries read. */
+static tess_status time_ranks(plan_case *c, int64_t most_micros, tess_step_spans *spans, tess_plan_time *time)
+{
+    tess_plan_time first;
+    const int n = c->degree[TESS_AXIS_CP];
+    if (n == 1 || c->config.parallelism.context_parallel_load_balancer != TESS_BALANCER_CONTIGUOUS)
+        return time_ranks_at(c, 0, most_micros, spans, time);
+    TESS_TRY(time_ranks_at(c, 0, most_micros, NULL, &first));
+    const int last = (n - 1) * tess_axis_stride(c->degree, TESS_AXIS_CP);
+    TESS_TRY(time_ranks_at(c, last, most_micros, spans, time));
+    wait_in_phases(time, &first, "cp");
+    tess_plan_time_find_bound(time);
+    return TESS_OK;
 }
 
 /* Adds to `t` what further micro-batches take: `factor` times what it has more than `half`. */
@@ -492,7 +573,7 @@ static void go_on(tess_plan_time *t, const tess_plan_time *half, double factor)
                 t->teams[i].n = beyond(t->teams[i].n, half->teams[k].n, factor);
                 t->teams[i].bytes = beyond(t->teams[i].bytes, half->teams[k].bytes, factor);
                 t->teams[i].seconds = beyond(t->teams[i].seconds, half->teams[k].seconds, factor);
-                t->teams[i].exposed_s = beyond(t->teams[i].exposed_s, half->teams[k].exposed_s, factor);
+                t->teams[i].exposed_s = fmax(0, beyond(t->teams[i].exposed_s, half->teams[k].exposed_s, factor));
             }
     const double kernels_s = t->compute_s + t->optimizer_s;
     t->measured_share = kernels_s > 0 ? beyond(measured_s, of_half_s, factor) / kernels_s : 0;
@@ -514,10 +595,11 @@ static void add_losses(const plan_case *c, tess_plan_time *t)
 static double peak_of(const plan_case *c)
 {
     const tess_machine *m = c->request->machine;
-    const bool half = c->config.training.mixed_precision_param != TESS_PRECISION_F32 && m->compute.bf16_tflops > 0;
-    const double tflops = half || m->compute.fp32_tflops <= 0 ? m->compute.bf16_tflops : m->compute.fp32_tflops;
-    const double n = m->machine.kind == TESS_MACHINE_GPU ? (double)c->request->n_ranks
-                                                         : ceil((double)c->request->n_ranks / ranks_a_host(c->request));
+    const double tflops =
+        tess_machine_product_tflops(m, c->config.training.mixed_precision_param == TESS_PRECISION_F32);
+    const double n = m->machine.kind == TESS_MACHINE_GPU
+                         ? (double)c->request->n_ranks
+                         : ceil((double)c->request->n_ranks / tess_plan_ranks_a_host(c->request));
     return tflops * 1e12 * n;
 }
 
@@ -528,7 +610,7 @@ static tess_status add_rates(const plan_case *c, tess_plan_time *t)
     TESS_AUTO(tess_model_destroy) tess_model *model = NULL;
     TESS_TRY(tess_model_create(c->planner->mem, q->model, &model));
     const double seq = (double)c->config.training.seq_len, n = (double)q->n_ranks;
-    const double devices = m->machine.kind == TESS_MACHINE_GPU ? n : ceil(n / ranks_a_host(q));
+    const double devices = m->machine.kind == TESS_MACHINE_GPU ? n : ceil(n / tess_plan_ranks_a_host(q));
     t->tokens = (double)c->config.training.global_batch_size * seq;
     t->flops = t->tokens * tess_model_flops_per_token(model, c->config.training.seq_len);
     t->tokens_per_s = t->step_s > 0 ? t->tokens / t->step_s : 0;
@@ -553,11 +635,11 @@ static tess_status time_step(plan_case *c, tess_plan_time *t)
         go_on(t, &less, c->n_stages == 1 ? c->volume_deeper : c->deeper);
         return TESS_OK;
     }
-    TESS_TRY(time_ranks(c, c->most_micros, t));
+    TESS_TRY(time_ranks(c, c->most_micros, NULL, t));
     if (c->most_micros > 0) {
         tess_plan_time half;
         const int64_t less = c->most_micros / 2;
-        TESS_TRY(time_ranks(c, less, &half));
+        TESS_TRY(time_ranks(c, less, NULL, &half));
         go_on(t, &half, (double)(c->n_micros - c->most_micros) / (double)(c->most_micros - less));
     }
     return TESS_OK;
@@ -610,7 +692,8 @@ static tess_status make(plan_case *c, tess_plan *plan)
     if (!c->request->options.no_memory)
         TESS_TRY(plan_memory(c, c->most_micros, &plan->memory));
     plan->composed = c->shallow != NULL;
-    TESS_TRY(plan_volume(c, &plan->volume));
+    if (!c->request->options.no_volume)
+        TESS_TRY(plan_volume(c, &plan->volume));
     return plan_time(c, &plan->time);
 }
 
@@ -630,9 +713,30 @@ tess_status tess_plan_memory_of(tess_planner *planner, const tess_plan_request *
 {
     plan_case c;
     tess_status status = open_case(planner, request, &c);
-    if (status == TESS_OK)
-        status = plan_memory(&c, MEMORY_ONLY, memory);
+    /* A pipeline's dry ranks are those that its time needs, too. Half of the micro-batches need no more than all. */
+    const bool halves = request->options.until_too_large && c.n_stages > 1 && c.most_micros > 0;
+    memory->missing = 0;
+    if (status == TESS_OK && halves)
+        status = plan_memory(&c, c.most_micros / 2, memory);
+    if (status == TESS_OK && memory->missing == 0)
+        status = plan_memory(&c, c.n_stages > 1 ? c.most_micros : MEMORY_ONLY, memory);
     close_case(&c);
+    return status;
+}
+
+tess_status tess_plan_time_line(tess_planner *planner, const tess_plan_request *request, tess_step_spans *spans)
+{
+    plan_case c;
+    tess_plan_time time;
+    tess_plan_request full = *request;
+    full.options.full_ranks = true;
+    tess_status status = open_case(planner, &full, &c);
+    if (status == TESS_OK)
+        status = time_ranks(&c, c.most_micros, spans, &time);
+    spans->all_micros = c.n_micros;
+    spans->n_micros = c.most_micros > 0 ? c.most_micros : c.n_micros;
+    close_case(&c);
+    drop_traces(planner);
     return status;
 }
 

@@ -23,6 +23,8 @@ typedef struct tess_plan_options {
     double loader_s;         /* time of a micro-batch's data that compute does not hide */
     bool full_ranks;         /* run dry ranks of full depth only; compose nothing */
     bool no_memory;          /* leave `memory` zero, where the caller has it already */
+    bool until_too_large;    /* plan the memory of no more ranks once one does not fit */
+    bool no_volume;          /* leave `volume` zero: a search needs times only */
 } tess_plan_options;
 
 typedef struct tess_plan_request {
@@ -134,12 +136,24 @@ int64_t tess_planner_dry_ranks(const tess_planner *planner); /* number of dry ra
  * TESS_E_NOMEM: the process may not reserve enough addresses */
 tess_status tess_plan_make(tess_planner *planner, const tess_plan_request *request, tess_plan *plan);
 
+/* Returns the ranks of a host of the request. */
+int tess_plan_ranks_a_host(const tess_plan_request *request);
+/* Copies the request's configuration. The copy's device is the machine's. */
+tess_status tess_plan_config_copy(const tess_plan_request *request, tess_config *config);
+/* Makes the plan of dry ranks of the request that run with `config` (borrowed) and record what they move. */
+tess_memory_plan tess_plan_dry(const tess_plan_request *request, const tess_config *config);
+
 /* Returns a hash of what a plan depends on: the configuration, the model and the ranks. */
 uint64_t tess_plan_key(const tess_plan_request *request);
 /* Multiplies the times, and adapts what follows from them. */
 void tess_plan_time_scale(tess_plan_time *time, double factor);
 /* Lists settings with which the run would fit, each tried with dry ranks. */
 tess_status tess_plan_would_fit(tess_planner *planner, const tess_plan_request *request, char *text, size_t size);
+
+struct tess_step_spans;
+/* Replays a step with dry ranks of full depth, and fills *spans (plan/step_spans.h), whose `mem` is set. It replays one
+ * rank of each stage of a pipeline, and of a step with many micro-batches the first ones. */
+tess_status tess_plan_time_line(tess_planner *planner, const tess_plan_request *request, struct tess_step_spans *spans);
 
 /* Only memory, which is the cheapest part: for pruning. */
 tess_status tess_plan_memory_of(tess_planner *planner, const tess_plan_request *request, tess_plan_memory *memory);

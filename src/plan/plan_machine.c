@@ -38,11 +38,16 @@ static const tess_option about_rows[] = {
 
 static const tess_option compute_rows[] = {
     NUMBER(tess_machine_compute, compute, bf16_tflops, "0", 1e9, "peak of dense products in bfloat16, 10^12 a second"),
+    NUMBER(tess_machine_compute, compute, fp8_tflops, "0", 1e9, "the same in FP8; 0: it has no such products"),
     NUMBER(tess_machine_compute, compute, fp32_tflops, "0", 1e9, "the same for float32 operands"),
     NUMBER(tess_machine_compute, compute, vector_tflops, "0", 1e9, "the same for elementwise kernels"),
     NUMBER(tess_machine_compute, compute, efficiency, "0.7", 1, "share of the peak that large products reach"),
     NUMBER(tess_machine_compute, compute, attention_efficiency, "0.5", 1, "the same for attention"),
     NUMBER(tess_machine_compute, compute, launch_us, "4", 1e6, "microseconds from one kernel to the next"),
+    COUNT(tess_machine_compute, compute, processors, "0", 0, "multiprocessors of a GPU; 0: not known"),
+    COUNT(tess_machine_compute, compute, shared_kb, "100", 1, "KiB of shared memory of a multiprocessor"),
+    NUMBER(tess_machine_compute, compute, clock_ghz, "0", 1e3, "10^9 cycles a second that a long step sustains"),
+    NUMBER(tess_machine_compute, compute, mma_tflops, "0", 1e9, "peak of products by instructions of a single warp"),
     TEXT(tess_machine_compute, compute, source, "source of the figures"),
 };
 
@@ -50,6 +55,10 @@ static const tess_option memory_rows[] = {
     NUMBER(tess_machine_memory, memory, gb, "0", 1e9, "memory of a device or a CPU host, 10^9 bytes"),
     NUMBER(tess_machine_memory, memory, gb_per_s, "0", 1e9, "its bandwidth, 10^9 bytes a second"),
     NUMBER(tess_machine_memory, memory, efficiency, "0.8", 1, "share of the bandwidth that kernels reach"),
+    NUMBER(tess_machine_memory, memory, cache_gb_per_s, "0", 1e9, "bandwidth of a GPU's second-level cache"),
+    NUMBER(tess_machine_memory, memory, cache_mb, "0", 1e9, "its size, 10^6 bytes"),
+    NUMBER(tess_machine_memory, memory, cache_latency_ns, "0", 1e9, "nanoseconds from a load of it to the value"),
+    NUMBER(tess_machine_memory, memory, latency_ns, "0", 1e9, "nanoseconds from a load to its value"),
     NUMBER(tess_machine_memory, memory, host_gb, "0", 1e9, "memory of a GPU's host; 0: not known"),
     TEXT(tess_machine_memory, memory, source, "source of the figures"),
 };
@@ -191,6 +200,7 @@ tess_status tess_machine_parse(tess_mem *mem, const char *text, size_t size, con
     ROW(h100_sxm)        \
     ROW(h100_hbm2e_96gb) \
     ROW(h200_sxm)        \
+    ROW(h800_sxm)        \
     ROW(b200)            \
     ROW(gb200)           \
     ROW(gb300)           \
@@ -249,6 +259,12 @@ tess_status tess_machine_load(tess_mem *mem, const char *name, tess_machine *mac
     }
     return TESS_FAIL(TESS_E_NOT_FOUND, "--machine %s: no such machine or file%s", name,
                      tess_options_hint("", name, names, N_FILES, all, hint));
+}
+
+double tess_machine_product_tflops(const tess_machine *m, bool float32)
+{
+    const double narrow = m->fp8_products ? m->compute.fp8_tflops : m->compute.bf16_tflops;
+    return (float32 || narrow <= 0) && m->compute.fp32_tflops > 0 ? m->compute.fp32_tflops : narrow;
 }
 
 /* ---- This machine ---- */

@@ -38,16 +38,24 @@ typedef struct tess_machine_about {
 typedef struct tess_machine_compute {
     /* peak of a GPU, or of a host, for dense products, in 10^12 operations per second; 0: it lacks the dtype */
     double bf16_tflops, fp32_tflops;
-    double vector_tflops;                    /* the same for elementwise kernels in float32 */
+    double fp8_tflops;    /* the same for operands of 8 bits, which other programs use; ours has no such products */
+    double vector_tflops; /* the same for elementwise kernels in float32 */
     double efficiency, attention_efficiency; /* share of the peak that large products, and attention, reach */
     double launch_us;                        /* time from one kernel to the next */
+    int64_t processors;                      /* multiprocessors of a GPU; 0: not known, as the figures below */
+    int64_t shared_kb;                       /* KiB of shared memory of each */
+    double clock_ghz;                        /* cycles of each that a long step sustains, 10^9 a second */
+    double mma_tflops;                       /* peak of tensor cores by the instructions of one warp (mma.sync) */
     char source[TESS_TEXT_SIZE];
 } tess_machine_compute;
 
 typedef struct tess_machine_memory {
-    double gb, gb_per_s; /* size and bandwidth of a GPU's or a host's memory: 10^9 bytes (per second) */
-    double efficiency;   /* share of gb_per_s that kernels reach */
-    double host_gb;      /* memory of the host, for what is there; 0: not known */
+    double gb, gb_per_s;   /* size and bandwidth of a GPU's or a host's memory: 10^9 bytes (per second) */
+    double efficiency;     /* share of gb_per_s that kernels reach */
+    double cache_gb_per_s; /* bandwidth of the cache that all multiprocessors share; 0: not known, as the next */
+    double cache_mb;       /* its size, 10^6 bytes */
+    double latency_ns, cache_latency_ns; /* time of a load from the memory, and from the cache */
+    double host_gb;                      /* memory of the host, for what is there; 0: not known */
     char source[TESS_TEXT_SIZE];
 } tess_machine_memory;
 
@@ -65,7 +73,8 @@ typedef struct tess_machine {
     tess_machine_cost cost;
     tess_machine_link links[TESS_LINKS];
     const struct tess_kernel_times
-        *times; /* measured times, which replace those of the data sheet; borrowed; or NULL */
+        *times;        /* measured times, which replace those of the data sheet; borrowed; or NULL */
+    bool fp8_products; /* products of bfloat16 reach the peak of FP8; attention does not */
 } tess_machine;
 
 /* GPU: links work while the device computes. CPU: ranks share the cores of a host, and move bytes themselves. */
@@ -79,6 +88,9 @@ tess_status tess_machine_parse(tess_mem *mem, const char *text, size_t size, con
 tess_status tess_machine_load(tess_mem *mem, const char *name, tess_machine *machine);
 /* Returns the name of machine `i` of the binary, or NULL after the last. */
 const char *tess_machine_name(int i);
+/* Returns the peak of products, in 10^12 operations per second: of float32 operands, or of those of 16 bits, which
+ * fp8_products replaces by 8. A machine that lacks one of the two takes the other. */
+double tess_machine_product_tflops(const tess_machine *machine, bool float32);
 /* Describes the machine that this process runs on: its cores and memory, and the peaks and the bandwidth of `times`, or
  * if that is NULL, peaks that are measured for about 20 ms. */
 tess_status tess_machine_here(tess_mem *mem, const struct tess_kernel_times *times, tess_machine *machine);

@@ -12,6 +12,8 @@ const tess_form_part tess_plan_form[] = {
          "{ranks} rank{ranks:s}, {ranks_a_host} on a host, on {machine.title}[{machine.measured:!}; "
          "{time.measured_share:%} of the kernels' time was measured here][{machine.data_sheet:!}; times are from data "
          "sheets]\n"
+         "[{micro_batch:!}training.local_batch_size=auto: {micro_batch.rows} row{micro_batch.rows:s}"
+         "[{micro_batch.next_rows:!}; {micro_batch.next_rows} need {micro_batch.next_bytes:B}]\n]"
          "\nmemory of the rank that needs most, rank {memory.rank}[ ({memory.stages})]\n"
          "{*memory.pools}  {name:-12} {bytes:B}\n{/}"
          "  {memory.counts}: {memory.bytes:B}[ of {memory.room:B}][{memory.missing:!}: {memory.missing:B} TOO LITTLE]\n"

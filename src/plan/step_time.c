@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem/scoped.h"
+#include "plan/gpu_rows.h"
 #include "trace/ring.h"
 
 /* ---- Calls ---- */
@@ -18,15 +19,24 @@ static bool is_product(const tess_call_key *key)
     return key->kind == TESS_ROW_gemm || key->kind == TESS_ROW_gemm_fused || key->kind == TESS_ROW_gemm_grouped;
 }
 
+/* Whether launches of our own kernels have counts: products and attention in float32, and grouped products, do not. */
+static bool is_counted(const tess_machine *m, const tess_call_key *key)
+{
+    return m->machine.kind == TESS_MACHINE_GPU && tess_gpu_is_known(m) && key->kind != TESS_ROW_gemm_grouped &&
+           (key->dtype == TESS_BF16 || (!is_product(key) && !is_attention(key)));
+}
+
 /* The peak of a device for a call, in operations a second. Half-precision formats share a peak. */
 static double peak_of(const tess_machine *m, const tess_call_key *key)
 {
     const tess_machine_compute *c = &m->compute;
     if (!is_product(key) && !is_attention(key))
         return (c->vector_tflops > 0 ? c->vector_tflops : c->fp32_tflops) * 1e12;
+    if (is_product(key))
+        return tess_machine_product_tflops(m, key->dtype == TESS_F32) * 1e12 * c->efficiency;
     const double half = c->bf16_tflops > 0 ? c->bf16_tflops : c->fp32_tflops;
     const double tflops = key->dtype == TESS_F32 && c->fp32_tflops > 0 ? c->fp32_tflops : half;
-    return tflops * 1e12 * (is_attention(key) ? c->attention_efficiency : c->efficiency);
+    return tflops * 1e12 * c->attention_efficiency;
 }
 
 double tess_call_time(const tess_machine *m, const tess_call_key *key, int threads, int ranks_a_host, bool *measured,
@@ -36,12 +46,15 @@ double tess_call_time(const tess_machine *m, const tess_call_key *key, int threa
     const double share =
         m->machine.kind == TESS_MACHINE_CPU ? fmin(1, (double)threads / (double)m->machine.devices) : 1;
     const double flow = m->machine.kind == TESS_MACHINE_CPU ? 1.0 / ranks_a_host : 1;
-    const double compute_s = key->flops / (peak_of(m, key) * share),
+    const double peak = peak_of(m, key); /* 0: the machine's file has no figure, so memory alone limits the call */
+    const double compute_s = peak > 0 ? key->flops / (peak * share) : 0,
                  memory_s = key->bytes / (m->memory.gb_per_s * 1e9 * m->memory.efficiency * flow);
     bool exact;
     *by_compute = compute_s > memory_s;
     const double known = m->times != NULL ? tess_kernel_times_find(m->times, key, threads, &exact) : 0;
     *measured = known > 0;
+    if (!*measured && is_counted(m, key))
+        return tess_gpu_row_time(m, key, by_compute);
     return *measured ? known : fmax(compute_s, memory_s) + m->compute.launch_us * 1e-6;
 }
 
@@ -120,6 +133,8 @@ typedef struct rank_state {
     double bubble, exposed, kernels_s, optimizer_s, measured_s;
     double phase_s[TESS_PHASE_COUNT];
     double *team_s, *team_exposed; /* (teams) */
+    tess_step_spans *spans;        /* NULL: none */
+    int row;
 } rank_state;
 
 typedef struct replay {
@@ -220,8 +235,11 @@ static bool have_met(const replay *r, int n, double *when)
     return true;
 }
 
-static void spend(rank_state *s, int phase, double seconds)
+/* `kind`: that of the span. */
+static void spend(rank_state *s, int phase, int kind, double seconds)
 {
+    if (s->spans != NULL)
+        tess_step_spans_add(s->spans, &(tess_step_span){s->row, kind, s->now, s->now + seconds});
     s->now += seconds;
     s->phase_s[phase] += seconds;
 }
@@ -231,7 +249,7 @@ static void run_call(rank_state *s, const tess_work_event *e)
     const double seconds = s->call_s[e->index];
     s->busy += seconds;
     *(e->phase == TESS_PHASE_OPTIMIZER ? &s->optimizer_s : &s->kernels_s) += seconds;
-    spend(s, e->phase, seconds);
+    spend(s, e->phase, e->phase, seconds);
 }
 
 /* Issues an operation. On CPUs a message is copied by its sender now, and everything else when the rank waits. */
@@ -253,7 +271,7 @@ static tess_status issue(replay *r, rank_state *s, const tess_work_event *e)
         s->busy += seconds;
         s->exposed += seconds;
         s->team_exposed[op->team] += seconds;
-        spend(s, e->phase, seconds);
+        spend(s, e->phase, TESS_SPAN_WAIT, seconds);
         s->done[e->index] = s->now;
         return TESS_OK;
     }
@@ -270,7 +288,7 @@ static void wait_until(rank_state *s, const tess_work_event *e, double until, bo
     *(is_bubble ? &s->bubble : &s->exposed) += seconds;
     if (!is_bubble)
         s->team_exposed[s->trace->ops[e->index].team] += seconds;
-    spend(s, e->phase, seconds);
+    spend(s, e->phase, is_bubble ? TESS_SPAN_BUBBLE : TESS_SPAN_WAIT, seconds);
 }
 
 /* Returns whether the rank may go on. */
@@ -469,7 +487,10 @@ static tess_status take(const replay *r, tess_plan_time *time)
     time->compute_s = most->kernels_s;
     time->optimizer_s = most->optimizer_s;
     time->exposed_s = most->exposed;
+    static const double rounding = 1e-9; /* share of the step that sums in another order may differ by */
     time->bubble_s = end - most->kernels_s - most->optimizer_s - most->exposed;
+    if (time->bubble_s < rounding * end)
+        time->bubble_s = 0;
     const double all = most->kernels_s + most->optimizer_s;
     time->measured_share = all > 0 ? most->measured_s / all : 0;
     memcpy(time->phase_s, most->phase_s, sizeof(time->phase_s));
@@ -485,9 +506,16 @@ static tess_status take(const replay *r, tess_plan_time *time)
 static tess_status replay_all(replay *r, tess_plan_time *time)
 {
     TESS_TRY(TESS_NEW_IN(&r->scope, r->of->n, "ranks", &r->ranks));
-    for (int i = 0; i < r->of->n; i++)
+    for (int i = 0; i < r->of->n; i++) {
         TESS_TRY(open_rank(r, &r->of->ranks[i], &r->ranks[i]));
+        r->ranks[i].spans = r->of->spans;
+        r->ranks[i].row = i;
+        if (r->of->spans != NULL && i < TESS_SPAN_ROWS)
+            r->of->spans->rank[r->of->spans->n_rows++] = r->of->ranks[i].rank;
+    }
     TESS_TRY(run(r));
+    if (r->of->spans != NULL)
+        TESS_TRY(r->of->spans->status);
     return take(r, time);
 }
 

@@ -9,6 +9,7 @@
 #include "plan/kernel_times.h"
 #include "plan/plan_machine.h"
 #include "plan/plan.h"
+#include "plan/step_spans.h"
 
 typedef struct tess_timed_rank {
     int rank;                     /* its number in the job */
@@ -21,7 +22,8 @@ typedef struct tess_step_case {
     int n;
     int n_ranks; /* ranks of the job */
     int ranks_a_host, threads;
-    double straggler; /* factor of the kernels' times on every rank: all wait for the slowest */
+    double straggler;       /* factor of the kernels' times on every rank: all wait for the slowest */
+    tess_step_spans *spans; /* gets what each rank does when; NULL: nobody wants it */
 } tess_step_case;
 
 /* Sets step_s, compute_s, exposed_s, bubble_s, optimizer_s, kernels, teams, phase_s, measured_share and the bound. The

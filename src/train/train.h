@@ -63,9 +63,10 @@ typedef struct tess_train_result {
     char model_folder[TESS_TEXT_SIZE]; /* "" if no model was written */
 } tess_train_result;
 
-/* If training.global_batch_size is open (0), sets it to that of the checkpoint that this run would resume from, so
- * that it does not depend on the number of ranks. It stays open if there is no such checkpoint, or if it cannot be
- * read (resuming reports that). Call it before tess_config_check. */
+/* If training.global_batch_size is open (0), or training.local_batch_size (auto), sets it to that of the checkpoint
+ * that this run would resume from, so that it depends neither on the number of ranks nor on the memory of a machine. It
+ * stays open if there is no such checkpoint, or if it cannot be read (resuming reports that). Call it before
+ * tess_config_check. */
 void tess_train_take_batch(tess_mem *mem, tess_config *config);
 
 struct tess_task_kind; /* task.h */

@@ -8,6 +8,7 @@
 #include "mesh/rank_order.h"
 #include "nn/named_models.h"
 #include "tessera/comm.h"
+#include "train/auto_batch.h"
 #include "train/trainer_impl.h"
 
 static tess_status fit_config(tess_trainer *t)
@@ -28,7 +29,8 @@ static void choose_precision(tess_trainer *t)
     t->fell_back = named == TESS_PRECISION_AUTO && chosen == TESS_PRECISION_F32;
 }
 
-static tess_status read_batch(tess_mem *mem, const tess_config *config, int64_t *rows)
+/* Reads the rows of a step, and of a micro-batch, from the checkpoint that this run would resume from. */
+static tess_status read_batch(tess_mem *mem, const tess_config *config, int64_t *rows, int64_t *micro)
 {
     char folder[TESS_CKPT_PATH];
     tess_catalog *catalog;
@@ -38,21 +40,28 @@ static tess_status read_batch(tess_mem *mem, const tess_config *config, int64_t 
         TESS_TRY(tess_ckpt_latest(folder, NULL, &step));
     TESS_TRY(tess_ckpt_open_step(mem, folder, step, &catalog));
     const json_t *meta = json_object_get(catalog->meta, "meta");
+    const json_t *training = json_object_get(json_object_get(meta, "config"), "training");
     tess_status status = tess_json_get_int(meta, "global_batch_size", folder, rows);
+    if (status == TESS_OK)
+        status = tess_json_get_int(training, "local_batch_size", folder, micro);
     tess_catalog_destroy(&catalog);
     return status;
 }
 
 void tess_train_take_batch(tess_mem *mem, tess_config *config)
 {
-    int64_t rows = 0;
-    bool is_open = config->training.global_batch_size == 0;
-    if (!is_open || !config->checkpoint.enable || !config->checkpoint.resume)
+    int64_t rows = 0, micro = 0;
+    const bool is_open = config->training.global_batch_size == 0, chooses = tess_config_batch_is_open(config);
+    if ((!is_open && !chooses) || !config->checkpoint.enable || !config->checkpoint.resume)
         return;
-    if (read_batch(mem, config, &rows) != TESS_OK)
+    if (read_batch(mem, config, &rows, &micro) != TESS_OK) {
         tess_error_clear();
-    else if (rows > 0)
+        return;
+    }
+    if (is_open && rows > 0)
         config->training.global_batch_size = rows;
+    if (chooses && micro > 0)
+        config->training.local_batch_size = micro;
 }
 
 /* Makes the team of the mesh if its places are not in the order of the ranks. Collective over the ranks that train. */
@@ -71,15 +80,29 @@ static tess_status order_ranks(tess_trainer *t)
     return ordered ? tess_rank_order_team(t->team, ranks, &t->ordered) : TESS_OK;
 }
 
+/* Sets what is open of the batch. Rank 0 reads for all ranks: hosts may see different ages of a shared folder. */
+static tess_status settle_batch(tess_trainer *t)
+{
+    const bool chooses = tess_config_batch_is_open(&t->config) && t->kind->program == NULL;
+    tess_team *all = tess_runtime_team(t->runtime); /* ranks that only draw need the same numbers */
+    if (tess_team_rank(all) == 0)
+        tess_train_take_batch(t->mem, &t->config);
+    int64_t rows[] = {t->config.training.global_batch_size, t->config.training.local_batch_size};
+    TESS_TRY(tess_broadcast(all, rows, 2, TESS_I64, 0, NULL));
+    t->config.training.global_batch_size = rows[0];
+    t->config.training.local_batch_size = rows[1];
+    if (chooses && rows[1] > 0)
+        tess_trainer_note(t, "training.local_batch_size=auto: %lld rows, as in the checkpoint", (long long)rows[1]);
+    return chooses && rows[1] == 0 ? tess_trainer_choose_batch(t) : TESS_OK;
+}
+
 tess_status tess_trainer_join_hosts(tess_trainer *t)
 {
     int host = tess_runtime_host(t->runtime);
     TESS_TRY(tess_ckpt_hosts_create(t->mem, t->team, host, tess_runtime_host_name(t->runtime, host), &t->hosts));
     TESS_TRY(fit_config(t));
     choose_precision(t);
-    if (t->rank == 0) /* rank 0 reads for all ranks: hosts may see different ages of a shared folder */
-        tess_train_take_batch(t->mem, &t->config);
-    TESS_TRY(tess_broadcast(t->team, &t->config.training.global_batch_size, 1, TESS_I64, 0, NULL));
+    TESS_TRY(settle_batch(t));
     const int64_t warmup = t->config.lr_scheduler.warmup_steps;
     const int world = tess_runtime_world(t->runtime);
     TESS_TRY(t->kind->program != NULL ? tess_config_check_run(&t->config, world)

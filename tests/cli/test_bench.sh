@@ -15,6 +15,11 @@ expect "kernels: another table" 0 "kernels  ref" "$tessera" bench kernels --quic
 expect "kernels: on a device beside the host" 0 "timed by the host" "$tessera" bench kernels --quick --device far --filter bf16
 grep -q 'embedding backward\|attention bf16 backward gpt2' output && pass "kernels: attention there" || fail "kernels: $(cat output)"
 expect "kernels: on a device that is none" 2 "choose cpu, far or cuda" "$tessera" bench kernels --device tpu
+expect "transfer: copies are measured and checked" 0 "from device, pinned 10 MB" "$tessera" bench transfer --device far --quick \
+    --json=transfer.json
+awk -F': ' '/"name": "(to|from) device, (un)?pinned 10 MB"/ { n++ } /^ *"rate": / && $2 + 0 > 0 { rates++ } /^ *"pin": [0-9]/ { pins++ }
+    END { exit !(n == 4 && rates == 4 && pins == 1) }' transfer.json && pass "transfer: four rows" || fail "transfer: $(cat transfer.json)"
+expect "transfer: the host is no device" 2 "its memory is the host's" "$tessera" bench transfer --device cpu
 expect "precision: runs and casts" 0 "gradients to fp8 E5M2, scale a block" "$tessera" bench precision --quick --batch 2 --micro 1 \
     --seq 16 -n 2 --json=precision.json
 # A gather reads float32 and writes what it gathers: 4 + 2 bytes instead of 4 + 4. Loss: 1e-2 of float32's. Codes of fp8 are

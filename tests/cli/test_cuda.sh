@@ -119,7 +119,7 @@ echo "the ship" >prompts.txt
 short=(training.steps=2 training.mixed_precision_param=bfloat16)
 TESSERA_CPU=ref "$tessera" "${args[@]}" "${short[@]}" job.dump_folder=narrow job.device=cpu >narrow.log 2>&1 || fail "bfloat16 on ref: $(tail -n 3 narrow.log)"
 TESSERA_CUBLAS=own "$tessera" "${args[@]}" "${short[@]}" job.dump_folder=tensor >tensor.log 2>&1 || fail "tensor cores: $(tail -n 3 tensor.log)"
-grep -qF ': kernels cuda-tc 9.0 r2' tensor.log && pass "tensor cores and their revision are in the name" || fail "which kernels: $(head -n 8 tensor.log)"
+grep -qF ': kernels cuda-tc 9.0 r3' tensor.log && pass "tensor cores and their revision are in the name" || fail "which kernels: $(head -n 8 tensor.log)"
 awk -v a="$(last_loss narrow.log)" -v b="$(last_loss tensor.log)" 'BEGIN { exit !(a > 1 && b > 1 && (a - b) ^ 2 < 1e-4 * a ^ 2) }' &&
     pass "tensor cores: a loss of $(last_loss tensor.log)" || fail "tensor cores: a loss of $(last_loss tensor.log), ref's is $(last_loss narrow.log)"
 expect "tensor cores: one policy" 0 "exactly on-policy" env TESSERA_CUBLAS=own "$tessera" verify on-policy narrow/model --device cuda --dtype bfloat16 \
@@ -157,7 +157,7 @@ grep -qE "rank 1 never came to .* waiting for its device: stream compute: attent
     pass "rank, stream and operation are named at the end" || fail "a kernel that hangs: $(tail -n 5 output)"
 rm -f once
 expect "a GPU that hangs" 1 "waiting for its device: stream compute: one of " \
-    env CUDA_FAKE=devices=2,stuck=20 CUDA_FAKE_ONCE="$work/once" "$tessera" "${args[@]}" -n 2 "${hangs[@]}" job.shards=host
+    env CUDA_FAKE=devices=2,stuck=17 CUDA_FAKE_ONCE="$work/once" "$tessera" "${args[@]}" -n 2 "${hangs[@]}" job.shards=host
 TESSERA_FAR_STALL=0:copy:40:3600 "$tessera" "${args[@]}" -n 1 job.device=far "${hangs[@]}" recovery.enable=true >alone.log 2>&1 </dev/null &
 launcher=$!
 await $launcher has_text alone.log "rank 0 has kept the job waiting for [0-9.]+ s for its device; it is in phase .*, waiting for its device: stream [a-z]+: copy " &&

@@ -224,7 +224,7 @@ says 'torchrun: of the tables of two hosts the earlier one counts' 'rank 4 on n1
 for time in 09:45:00 10:10:00; do
     case $time in
     09*) words='rank 2 on n1 never joined ALLREDUCE #7' ;;
-    *) words='ranks 0-1 waited 600 s in ALLREDUCE #7 of 4 elements for a rank that did not come' ;;
+    *) words='ranks 0-1 waited 600 s in ALLREDUCE #7 of 4 elements; probably a rank did not come' ;;
     esac
     says "torchrun: a rank ended at $time, the others had waited at 10:00:05 for 10 minutes" "$words" "$(waits 0 ALLREDUCE 7)" \
         "$(waits 1 ALLREDUCE 7)" 'Root Cause (first observed failure):' "$(failure 2 $time 1)"

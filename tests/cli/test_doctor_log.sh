@@ -10,7 +10,7 @@ timeout_of() { # RANK
 }
 
 timeout_of 6 >one.log
-expect "one rank's timeout: the others' logs are asked for" 0 "the logs of the others say which" \
+expect "one rank's timeout: the others' logs are asked for" 0 "those of the others say which" \
     "$tessera" doctor log --json one.log
 expect "size is held against time" 0 "5.4 MB/s. Size cannot be the cause" "$tessera" doctor log --json --world 8 one.log
 expect "the advice in circulation is corrected" 0 "does not read that variable" "$tessera" doctor log one.log
@@ -47,7 +47,7 @@ expect "noise" 2 "noise.log: is not text" "$tessera" doctor log noise.log
 head -c 5000 /dev/zero >zeros.log
 expect "zeros" 2 "zeros.log: is not text" "$tessera" doctor log zeros.log
 { cat zeros.log; timeout_of 6; } >hole.log
-expect "a log that begins with a hole" 0 "the logs of the others say which" \
+expect "a log that begins with a hole" 0 "those of the others say which" \
     "$tessera" doctor log --json hole.log
 expect "a log that is not there" 2 "gone.log" "$tessera" doctor log gone.log
 mkdir -p tree/host-a/.hidden tree/host-b tree/empty

@@ -13,7 +13,17 @@ grep -q "^memory of the rank that needs most, rank 0" output && grep -q "most is
 expect "nobody measured here" 0 "not measured" plan $settings
 expect "a machine of the data sheets" 0 "on NVIDIA H100 SXM5 80GB, 8 in a host" plan $settings -n 8 --machine h100-sxm
 expect "a team over hosts uses the network" 0 "infiniband" plan $settings -n 16 --machine h100-sxm training.global_batch_size=64
+# Eight GPUs at 3 an hour: 24 divided by the millions of tokens of an hour.
+plan $settings -n 8 --machine h100-sxm --price 3 --json >price.json
+python3 - <<'P' && pass "the price of a million tokens" || fail "$(cat price.json)"
+import json
+time = json.load(open("price.json"))["time"]
+exit(abs(time["price_per_million"] * time["tokens_per_s"] * 3600 / 1e6 / 24 - 1) > 1e-9 or time["currency"] != "USD")
+P
+expect "the price of this machine" 0 "USD for a million tokens" plan $settings --price 2
 expect "failures" 0 "goodput" plan $settings --failures 4 --save-time 60 --restart-time 300
+expect "products in FP8" 0 "time of a step:" plan $settings -n 8 --machine h100-sxm --fp8-products
+expect "a machine without them" 2 "give compute.fp8_tflops" plan $settings --machine a100-80gb --fp8-products
 plan $settings -n 2 --json >plan.json
 for text in '"tokens_per_s":' '"alive":' '"reduce_scatter_pieces"' '"kernel'; do
     expect "JSON has $text" 0 "$text" cat plan.json
@@ -34,6 +44,8 @@ Y
 expect "a missing link is named" 2 "give it a section nvlink, shared_memory or pcie" plan $settings -n 2 --machine small.yaml
 printf 'pcie:\n  gb_per_s: 10\n' >>small.yaml
 expect "too little memory, and what would fit" 2 "too little. It would fit with" plan $settings -n 2 --machine small.yaml
+plan $settings -n 2 --machine small.yaml >output 2>&1
+grep -qE "^time of a step: [1-9][0-9.]* ms" output && pass "a file without figures of float32 has times" || fail "$(cat output)"
 sed -i 's/gb: 0.05/gb: 0.0001/' small.yaml
 expect "nothing fits" 2 "use more ranks" plan $settings -n 2 --machine small.yaml
 sed -i 's/gb_per_s: 10$/gb_per_sec: 10/' small.yaml

@@ -3,6 +3,8 @@
 source "$(dirname "$0")/support.sh"
 settings="model.config=llama-5m training.seq_len=64 training.global_batch_size=16"
 search() { "$tessera" plan search $settings "$@"; }
+# Prints the computing time of this test's commands in milliseconds.
+ticks() { awk '{print ($16 + $17) * 10}' /proc/$$/stat; }
 
 expect "eight ranks of a GPU" 0 "1: limited by" search -n 8 --machine h100-sxm
 grep -q "the next one is" output && grep -qE "^[0-9]+ layouts of 8 ranks on h100-sxm, 16 rows of 64 tokens a step: [1-9][0-9]* fit" output &&
@@ -27,11 +29,43 @@ nvlink:
 infiniband:
   gb_per_s: 25
 Y
+cat >unlinked.yaml <<'Y'
+machine:
+  name: unlinked
+  devices: 8
+compute:
+  bf16_tflops: 989
+memory:
+  gb: 80
+  gb_per_s: 3350
+nvlink:
+  gb_per_s: 450
+Y
 expect "hosts that are not full" 2 "do not divide evenly" search -n 12 --machine h100-sxm training.global_batch_size=12
 expect "nothing fits, and what would" 0 "too many" search -n 2 --machine small.yaml
 grep -q "it would fit on [0-9]* ranks: " output && pass "names the ranks" || fail "$(cat output)"
 expect "nothing to write" 2 "no layout fits" search -n 2 --machine small.yaml --write none.yaml
 [ ! -e none.yaml ] && pass "and nothing is written" || fail "none.yaml is there"
+
+# Large clusters take a second of computation, because bounds leave out most plans.
+large="model.config=llama-405b training.seq_len=8192 training.global_batch_size=512"
+begin=$(ticks)
+expect "405B on 512 GPUs" 0 "layouts of 512 ranks on h100-sxm" "$tessera" plan search $large -n 512 --machine h100-sxm
+spent=$(($(ticks) - begin))
+[ "$spent" -lt 2000 ] && pass "in $spent ms of computation" || fail "took $spent ms of computation"
+grep -qE "[1-9][0-9]* are slower by their bounds" output && pass "says how many were not planned" || fail "$(cat output)"
+expect "hosts without a link" 0 "which are on different hosts: give it a section" \
+    "$tessera" plan search $large -n 512 --machine unlinked.yaml
+expect "too large for the cluster" 0 "too many" \
+    "$tessera" plan search $large training.global_batch_size=8 -n 8 --machine h100-sxm
+
+# Real ranks count the pools of a layout such as the best ones of 405B, at a small size.
+expect "real ranks" 0 "activations" "$tessera" plan model.config=llama-5m training.seq_len=64 -n 4 --measure \
+    training.global_batch_size=4 training.local_batch_size=4 parallelism.tensor_parallel_degree=2 \
+    parallelism.context_parallel_degree=2 parallelism.context_parallel_method=ring training.context_leaves=4 \
+    activation_checkpoint.mode=full --cache .
+awk '/ bytes$/ {n++; same += $2 == $3} END {exit !(n >= 5 && same == n)}' output && pass "count the pools of the plan" ||
+    fail "$(cat output)"
 
 # The configuration that it writes is trained.
 make_text 400 >text.txt

@@ -92,6 +92,16 @@ rm -rf cut
 adapted "an adapter, killed" cut -n 3 "fault.spec=rank=1 step=4 point=phase:backward kind=sigkill" recovery.enable=true recovery.backoff_s=0.1
 expect "one policy, with its adapter" 0 "exactly on-policy" "$tessera" verify on-policy rl.yaml lora.path=adapted/adapter
 
+# ---- training.local_batch_size=auto ----
+rl chosen -n 3 training.steps=2 rollout.ranks=1 training.local_batch_size=auto training.memory_budget=4MiB ||
+    fail "a chosen micro-batch: $(tail -n 1 chosen.out)"
+rows=$(sed -n 's/.*local_batch_size=auto: \([0-9]*\) rows, which need.*/\1/p' chosen.out)
+[ "${rows:-0}" -gt 1 ] && pass "ranks that train and draw take $rows rows" || fail "$(cat chosen.out)"
+rl given -n 2 training.steps=2 training.local_batch_size="$rows" || fail "the same by hand: $(tail -n 1 given.out)"
+same "as $rows rows by hand" chosen given
+rl chosen -n 2 training.steps=3 training.local_batch_size=auto training.memory_budget=1MiB || fail "a resume: $(tail -n 1 chosen.out)"
+grep -q "local_batch_size=auto: $rows rows, as in the checkpoint" chosen.out && pass "a resume keeps them" || fail "$(cat chosen.out)"
+
 # ---- Bad input ----
 bad() { local name=$1 text=$2; shift 2; expect "$name" 2 "$text" "$tessera" rl rl.yaml job.dump_folder=bad "$@"; }
 bad "none to train" "rollout.ranks: 2 ranks that only draw leave none of 2 to train" -n 2 rollout.ranks=2

@@ -259,8 +259,12 @@ static tess_status call_embedding(tess_stream *s, const tess_kernels *k, void *c
 
 static tess_status call_column_sum(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
 {
+    const int64_t whole = p->C / 4 * 4; /* GPUs read several columns at a time if they can */
+    TESS_TRY(k->column_sum(
+        s,
+        &(tess_column_sum_args){.dy = x[0], .stride = p->C + 2, .db = x[7], .T = p->T, .C = p->C, .dtype = p->dtype}));
     return k->column_sum(s, &(tess_column_sum_args){
-                                .dy = x[0], .stride = p->C + 2, .db = x[7], .T = p->T, .C = p->C, .dtype = p->dtype});
+                                .dy = x[0], .stride = whole + 4, .db = x[8], .T = p->T, .C = whole, .dtype = p->dtype});
 }
 
 static tess_status call_cross_entropy(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
@@ -272,6 +276,7 @@ static tess_status call_cross_entropy(tess_stream *s, const tess_kernels *k, voi
                                      .ld = V,
                                      .targets = x[11],
                                      .inv_temperature = 0.5f,
+                                     .soft_cap = p->T % 3 == 1 ? 2.5f : 0,
                                      .dlogprob = x[10],
                                      .dentropy = p->C % 2 == 1 ? x[10] : NULL,
                                      .logprob = x[8],

@@ -432,7 +432,7 @@ static void different_collectives_are_a_mismatch(void)
     judge(4);
     EXPECT_INT(diagnosis.kind, TESS_LOG_MISMATCH);
     EXPECT_INT(diagnosis.culprit[0], 2);
-    EXPECT_CONTAINS(diagnosis.headline, "rank 2 in BROADCAST #40 of 1 elements, ranks 0-1,3 in ALLREDUCE #40");
+    EXPECT_CONTAINS(diagnosis.headline, "rank 2 in BROADCAST #40 of 1 element, ranks 0-1,3 in ALLREDUCE #40");
     end();
 }
 
@@ -501,7 +501,7 @@ static void a_collective_too_many_is_told_from_a_missing_rank(void)
     judge(0);
     EXPECT_INT(diagnosis.kind, TESS_LOG_MISMATCH);
     EXPECT_INT(diagnosis.culprit[0], 0);
-    EXPECT_CONTAINS(diagnosis.headline, "rank 0 called ALLREDUCE #11 of 1 elements, which ranks 1-3 never did");
+    EXPECT_CONTAINS(diagnosis.headline, "rank 0 called ALLREDUCE #11 of 1 element, which ranks 1-3 never did");
     end();
 }
 

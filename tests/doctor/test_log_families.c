@@ -23,7 +23,7 @@ static const sample hosts_and_jobs[] = {
      "python3 (pid 103), 928 GiB",
      true},
     {ROW(41, 276, "init") ROW(102, 47747, "python") "[ 77.2] Out of memory: Killed process 102 (python) total-vm:1kB\n",
-     "process (pid 102): the kernel killed a process for memory; its peers print timeouts minutes later", true},
+     "process (pid 102): the kernel killed a process for memory", true},
     {"(my-task, pid=77) I 12-10 21:39:39 controller.py:118] Cluster is preempted (status: INIT). Recovering...\n",
      "task my-task (pid 77): the cloud takes a machine", true},
     {"slurmstepd: error: *** STEP 77.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***\n",

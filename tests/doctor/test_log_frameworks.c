@@ -75,7 +75,7 @@ static const struct {
     {"killed", "",
      "[12-16 14:27:08] Rank 0 scheduler is dead. Please check if there are relevant logs.\n"
      "[12-16 14:27:10] Exit code: -9"},
-    {"kubernetes-evicted", "host n7",
+    {"kubernetes-evicted", "pod job-worker-3 on n7",
      "Name:             job-worker-3\nNode:             n7/192.0.2.7\nReason:           Evicted\n"
      "Message:          The node was low on resource: ephemeral-storage. Container main was using 9Gi, request is 0"},
     {"kubernetes-evicted", "host n7",
@@ -439,7 +439,7 @@ static const struct {
     {"checkpoint-exception", "ranks 1,3",
      "torch.distributed.checkpoint.api.CheckpointException: CheckpointException ranks:dict_keys([1, 3])"},
     {"checkpoint-safe-load", "", "_pickle.UnpicklingError: Weights only load failed. This file can still be loaded"},
-    {"checkpoint-corrupt", "", "EOFError: Ran out of input"},
+    {"pickle-empty", "", "EOFError: Ran out of input"},
     {"checkpoint-device", "",
      "RuntimeError: Attempting to deserialize object on CUDA device 7 but torch.cuda.device_count() is 4."},
     {"checkpoint-keys", "", "RuntimeError: Missing key in checkpoint state_dict: model.x."},

@@ -901,7 +901,7 @@ static const struct {
     {"job-worker-3   0/1     OOMKilled   0          12m\n", "pod job-worker-3: the memory limit"},
     {"1m Normal Preempted pod/job-worker-3 Preempted by pod 7c9e on node gpu-4\n"
      "torch.distributed.DistBackendError: NCCL timeout after 1800 seconds\n",
-     "pod job-worker-3: a pod of higher"},
+     "pod job-worker-3 on gpu-4: a pod of higher"},
     {"n1:7:8 [3] net_ib.cc:1 NCCL WARN NET/IB: Got completion from peer 192.0.2.7<1> with "
      "status=IBV_WC_WR_FLUSH_ERR(5)\n"
      "n2:7:8 [1] net_ib.cc:1 NCCL WARN NET/IB: Got completion from peer 192.0.2.1<1> with "

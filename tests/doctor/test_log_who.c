@@ -84,10 +84,7 @@ static const struct {
     {"kernel: NVRM: Xid (PCI:0018:01:00): 145, pid=1, RLW_RXPIPE Nonfatal XC0 i0 Link 13 (0x4 0x1)\n",
      "no error that ends a job is in these logs, only a warning: GPU 0018:01:00: ", NULL},
     {"    message: '0/3 nodes are available: 3 Insufficient cpu.'\n    reason: Unschedulable\n",
-     "no error that ends a job is in these logs, only a warning: a pod waits for a node; the job's other ranks wait "
-     "for it: "
-     "3 Insufficient cpu",
-     NULL},
+     "no error that ends a job is in these logs, only a warning: a pod waits for a node: 3 Insufficient cpu", NULL},
     {"Exception ignored in: <function _It.__del__ at 0x2>\nTraceback (most recent call last):\n"
      "  File \"/v/torch/utils/data/dataloader.py\", line 399, in __del__\n    self._shutdown_workers()\n"
      "  File \"/v/multiprocessing/connection.py\", line 493, in Client\n    answer",

@@ -9,7 +9,7 @@
 #include "infer/kv_pages.h"
 #include "nn/points_rig.h"
 
-enum { MAX_PROMPTS = 8, MAX_TOKENS = 96, V = 301 };
+enum { MAX_PROMPTS = 40, MAX_TOKENS = 96, V = 301 };
 
 static const tess_model_config tiny = {.family = TESS_FAMILY_QWEN3,
                                        .vocab_size = V,
@@ -318,6 +318,29 @@ static void company_chunks_slots_and_threads_change_no_bit(void)
             EXPECT_SAME(other.ids[0], reference.ids[0], (size_t)reference.n[0]);
             EXPECT_SAME(other.logprob[0] + 1, reference.logprob[0] + 1, (size_t)reference.n[0] - 1);
         }
+}
+
+/* More keys and values of single tokens than a call copies to the cache, at places around the end of a page. */
+static void many_texts_grow_together_and_change_no_bit(void)
+{
+    int64_t many[MAX_PROMPTS];
+    prompts p;
+    story reference, other;
+    for (int i = 0; i < MAX_PROMPTS; i++)
+        many[i] = 59 + i % 8;
+    make_prompts(&p, MAX_PROMPTS, many);
+    for (int d = 0; d < 2; d++) {
+        setting with = {.dtype = d == 0 ? TESS_F32 : TESS_BF16,
+                        .n_threads = 1,
+                        .max_sequences = 3,
+                        .max_length = 96,
+                        .max_new = 7,
+                        .sampling = {.temperature = 1, .top_p = 0.97, .seed = 12}};
+        run(&with, &p, &reference);
+        with.max_sequences = MAX_PROMPTS;
+        run(&with, &p, &other);
+        expect_same_story(&other, &reference);
+    }
 }
 
 /* Log-probabilities of a story's new tokens are those of one forward, of the temperature that they were drawn at. */
@@ -953,6 +976,7 @@ static const test_case cases[] = {
     CASE(repetition_penalty_sees_the_prompt_and_what_is_new),
     CASE(penalized_tokens_agree_with_transformers),
     CASE(company_chunks_slots_and_threads_change_no_bit),
+    CASE(many_texts_grow_together_and_change_no_bit),
     CASE(exact_sampling_reports_training_at_every_temperature),
     CASE(a_shared_prompt_is_read_once_and_changes_no_bit),
     CASE(pages_that_run_out_change_no_bit),

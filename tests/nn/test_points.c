@@ -21,6 +21,7 @@ typedef struct layout {
     bool frozen;       /* tables have no gradients */
     bool two_slots;    /* another micro-batch is under way */
     bool forward_only; /* an executor without memory for backward */
+    size_t logit_bytes;
 } layout;
 
 /* The values of a rank for a fixture, besides gradients. */
@@ -128,7 +129,8 @@ static tess_executor *executor_of(rig *r, const fixture *f, const layout *l, con
                                                    .n_slots = l->two_slots ? 2 : 1,
                                                    .split_backward = l->split,
                                                    .sequence_parallel = l->rows && l->degree > 1,
-                                                   .points = points});
+                                                   .points = points,
+                                                   .logit_bytes = l->logit_bytes});
 }
 
 /* Elements of gradients whose bits are not those of the whole's. */
@@ -445,9 +447,13 @@ static void every_use_of_shared_tables_gives_the_bits_of_one(void)
     }
 }
 
+/* The ranks of the last kind have all logits at the same time, as GPUs do; one rank does not. A loss that is called
+ * for each chunk is called with other rows then. */
 static void heads_of_several_chunks_give_the_bits_of_one(void)
 {
-    EXPECT(MAX_T > tess_head_chunk(201));
+    EXPECT(MAX_T > tess_head_chunk(201, 0) && MAX_T < tess_head_chunk(201, TESS_DEVICE_LOGIT_BYTES));
+    EXPECT_INT(tess_head_chunk(50257, TESS_DEVICE_LOGIT_BYTES), 16384);
+    EXPECT_INT(tess_head_chunk(128256, TESS_DEVICE_LOGIT_BYTES), 8192);
     for (int i = 0; i < 3 * 2; i++) {
         fixture f;
         int32_t numbers[4][MAX_T];
@@ -455,7 +461,10 @@ static void heads_of_several_chunks_give_the_bits_of_one(void)
         take_tokens(&f, numbers, MAX_T, 201);
         for (loss loss = LOSS_PLAIN; loss <= LOSS_OF_ALL; loss++)
             if (test_takes())
-                compare(&f, &(layout){.degree = 3, .dtype = i % 2 == 0 ? TESS_F32 : TESS_BF16, .loss = loss});
+                compare(&f, &(layout){.degree = 3,
+                                      .dtype = i % 2 == 0 ? TESS_F32 : TESS_BF16,
+                                      .loss = loss,
+                                      .logit_bytes = i / 2 == 2 && loss != LOSS_OF_ROWS ? TESS_DEVICE_LOGIT_BYTES : 0});
         fixture_close(&f);
     }
 }

@@ -25,7 +25,7 @@ static void every_machine_of_the_binary_has_a_source_for_each_figure(void)
         for (int k = 0; k < TESS_LINKS; k++)
             EXPECT(m.links[k].gb_per_s == 0 || m.links[k].source[0] != '\0');
     }
-    EXPECT_INT(n, 11);
+    EXPECT_INT(n, 12);
 }
 
 static void a_machine_has_the_figures_of_its_data_sheet(void)
@@ -34,6 +34,9 @@ static void a_machine_has_the_figures_of_its_data_sheet(void)
     EXPECT_OK(tess_machine_load(test_mem(), "h100-hbm2e-96gb", &m));
     EXPECT(m.memory.gb == 102.05 && m.memory.gb_per_s == 2400 && m.cost.watts == 500);
     EXPECT(m.links[TESS_LINK_ROCE].gb_per_s == 50 && m.links[TESS_LINK_INFINIBAND].gb_per_s == 0);
+    EXPECT(m.compute.fp8_tflops == 1978.9);
+    EXPECT_OK(tess_machine_load(test_mem(), "h800-sxm", &m));
+    EXPECT(m.links[TESS_LINK_NVLINK].gb_per_s == 200 && m.compute.bf16_tflops == 989.4);
 }
 
 static void the_fastest_link_that_connects_all_ranks_is_taken(void)

@@ -11,18 +11,28 @@
 static const char model_json[] =
     "{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\", \"vocab_size\": 2003, \"hidden_size\": 96,"
     "\"intermediate_size\": 200, \"num_hidden_layers\": 20, \"num_attention_heads\": 6, \"num_key_value_heads\": 3,"
-    "\"hidden_act\": \"silu\", \"max_position_embeddings\": 128, \"rms_norm_eps\": 1e-6,"
+    "\"hidden_act\": \"silu\", \"max_position_embeddings\": 1024, \"rms_norm_eps\": 1e-6,"
     "\"rope_theta\": 10000.0, \"tie_word_embeddings\": false}";
 
-static tess_model_config model_of(bool tied)
+static const char experts_json[] =
+    "{\"model_type\": \"mixtral\", \"vocab_size\": 301, \"hidden_size\": 48, \"intermediate_size\": 32,"
+    "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"head_dim\": 12,"
+    "\"max_position_embeddings\": 64, \"num_local_experts\": 8, \"num_experts_per_tok\": 2}";
+
+static tess_model_config parse(const char *text, bool tied)
 {
     tess_model_config model;
     json_t *json = NULL;
-    EXPECT_OK(tess_json_parse(model_json, sizeof(model_json) - 1, "test", true, &json));
+    EXPECT_OK(tess_json_parse(text, strlen(text), "test", true, &json));
     json_object_set_new(json, "tie_word_embeddings", json_boolean(tied));
     EXPECT_OK(tess_model_config_parse(json, "test", &model));
     json_decref(json);
     return model;
+}
+
+static tess_model_config model_of(bool tied)
+{
+    return parse(model_json, tied);
 }
 
 static const struct {
@@ -124,6 +134,83 @@ static void shallow_plans_equal_full_ones_on_cpus(void)
     plans_of("xeon-amx", true);
 }
 
+static double attention_flops(const tess_plan *plan)
+{
+    for (int i = 0; i < plan->time.n_kernels; i++)
+        if (strcmp(plan->time.kernels[i].name, "attention_forward") == 0)
+            return plan->time.kernels[i].flops;
+    test_fail(__FILE__, __LINE__, "the plan has no attention");
+    return 0;
+}
+
+/* Causal attention of four ranks reads 16 halves of blocks. If tokens are in order, the first rank has one of them and
+ * the last one seven, and the step waits for the last. */
+static void a_step_waits_for_the_rank_with_most_attention(void)
+{
+    const tess_model_config model = model_of(false);
+    tess_machine machine;
+    tess_plan plans[2];
+    TESS_AUTO(tess_planner_destroy) tess_planner *planner = NULL;
+    EXPECT_OK(tess_machine_load(test_mem(), "h100-sxm", &machine));
+    EXPECT_OK(tess_planner_create(test_mem(), &planner));
+    for (int i = 0; i < 2; i++) {
+        tess_config config = {0};
+        test_configure(&config, 4,
+                       "training.local_batch_size=1 training.seq_len=1024 training.global_batch_size=1 "
+                       "training.steps=10 training.context_leaves=8 parallelism.context_parallel_degree=4 "
+                       "parallelism.context_parallel_method=ring parallelism.context_parallel_load_balancer=%s",
+                       i == 0 ? "zigzag" : "contiguous");
+        const tess_plan_request request = {.config = &config, .model = &model, .machine = &machine, .n_ranks = 4};
+        EXPECT_OK(tess_plan_make(planner, &request, &plans[i]));
+        tess_config_free(&config);
+    }
+    const double more = attention_flops(&plans[1]) / attention_flops(&plans[0]);
+    if (fabs(more - 7.0 / 4) > 0.01)
+        test_fail(__FILE__, __LINE__, "%.3f times the attention of zigzag, expected 1.75", more);
+    double sum = plans[1].time.compute_s + plans[1].time.exposed_s + plans[1].time.bubble_s + plans[1].time.optimizer_s;
+    if (fabs(sum / plans[1].time.step_s - 1) > 1e-9)
+        test_fail(__FILE__, __LINE__, "the parts are %.9f s, the step %.9f s", sum, plans[1].time.step_s);
+}
+
+static double product_flops(const tess_plan *plan)
+{
+    double flops = 0;
+    for (int i = 0; i < plan->time.n_kernels; i++)
+        flops += strncmp(plan->time.kernels[i].name, "gemm", 4) == 0 ? plan->time.kernels[i].flops : 0;
+    return flops;
+}
+
+/* Ranks that divide the experts compute as much as ranks that have all of them, if the router is balanced. Memory is
+ * that of the worst routing all the same. */
+static void experts_have_equal_work_and_the_most_memory(void)
+{
+    const tess_model_config model = parse(experts_json, false);
+    tess_machine machine;
+    double flops[2];
+    EXPECT_OK(tess_machine_load(test_mem(), "h100-sxm", &machine));
+    for (int i = 0; i < 2; i++) {
+        tess_config config = {0};
+        tess_plan plan;
+        tess_plan_memory worst;
+        TESS_AUTO(tess_planner_destroy) tess_planner *planner = NULL, *other = NULL;
+        test_configure(&config, 4,
+                       "training.local_batch_size=1 training.seq_len=64 training.global_batch_size=8 "
+                       "training.steps=10 validation.enable=false parallelism.expert_parallel_degree=%d",
+                       i == 0 ? 1 : 4);
+        const tess_plan_request request = {.config = &config, .model = &model, .machine = &machine, .n_ranks = 4};
+        EXPECT_OK(tess_planner_create(test_mem(), &planner));
+        EXPECT_OK(tess_planner_create(test_mem(), &other));
+        EXPECT_OK(tess_plan_make(planner, &request, &plan));
+        EXPECT_OK(tess_plan_memory_of(other, &request, &worst));
+        if (!(plan.memory.bytes == worst.bytes))
+            test_fail(__FILE__, __LINE__, "%.0f bytes, alone %.0f", plan.memory.bytes, worst.bytes);
+        flops[i] = product_flops(&plan);
+        tess_config_free(&config);
+    }
+    if (!(flops[0] > 0 && fabs(flops[1] / flops[0] - 1) < 1e-9))
+        test_fail(__FILE__, __LINE__, "%.0f operations on divided experts, %.0f on whole ones", flops[1], flops[0]);
+}
+
 /* The parts of a step's time add up, and the plan has the counters of the dry rank. */
 static void a_plan_has_the_counters_of_a_dry_rank(void)
 {
@@ -201,9 +288,8 @@ static void what_does_not_fit_is_told_with_what_would(void)
 }
 
 static const test_case cases[] = {
-    CASE(shallow_plans_equal_full_ones_on_gpus),
-    CASE(shallow_plans_equal_full_ones_on_cpus),
-    CASE(a_plan_has_the_counters_of_a_dry_rank),
-    CASE(what_does_not_fit_is_told_with_what_would),
+    CASE(shallow_plans_equal_full_ones_on_gpus),         CASE(shallow_plans_equal_full_ones_on_cpus),
+    CASE(a_step_waits_for_the_rank_with_most_attention), CASE(experts_have_equal_work_and_the_most_memory),
+    CASE(a_plan_has_the_counters_of_a_dry_rank),         CASE(what_does_not_fit_is_told_with_what_would),
 };
 TEST_MAIN(cases)

@@ -200,6 +200,29 @@ static void measured_times_replace_the_data_sheet(void)
     tess_kernel_times_free(&times);
 }
 
+static double product_s(const tess_machine *m, int kind, int dtype)
+{
+    bool measured, by_compute;
+    const tess_call_key key = {.kind = kind, .dtype = dtype, .flops = 1e12};
+    return tess_call_time(m, &key, 1, 1, &measured, &by_compute);
+}
+
+/* Attention and float32 operands stay at the peaks of their own dtypes. */
+static void products_in_fp8_have_its_peak(void)
+{
+    tess_machine m = machine_of(TESS_MACHINE_GPU);
+    m.compute.bf16_tflops = 2;
+    m.compute.fp8_tflops = 4;
+    expect_s(product_s(&m, TESS_ROW_gemm, TESS_BF16), 0.5);
+    m.fp8_products = true;
+    expect_s(product_s(&m, TESS_ROW_gemm, TESS_BF16), 0.25);
+    expect_s(product_s(&m, TESS_ROW_gemm_grouped, TESS_BF16), 0.25);
+    expect_s(product_s(&m, TESS_ROW_gemm, TESS_F32), 1);
+    expect_s(product_s(&m, TESS_ROW_attention_forward, TESS_BF16), 0.5);
+    m.compute.fp32_tflops = 0;
+    expect_s(tess_machine_product_tflops(&m, true), 4);
+}
+
 static void times_are_the_same_after_they_are_stored(void)
 {
     char path[512];
@@ -232,6 +255,41 @@ static void formulas_of_failures(void)
     expect_s(tess_goodput(0, 100, 1000, 50), 0.9);
 }
 
+/* ---- The time line ---- */
+static void spans_of_a_kind_join_and_columns_show_what_fills_most(void)
+{
+    enum { FORWARD = TESS_PHASE_FORWARD, MANY = 3 * TESS_SPAN_COLUMNS };
+    tess_step_spans s = {.mem = test_mem(), .n_rows = 2};
+    uint8_t kinds[TESS_SPAN_COLUMNS];
+    tess_step_spans_add(&s, &(tess_step_span){0, FORWARD, 0, 1});
+    tess_step_spans_add(&s, &(tess_step_span){1, TESS_SPAN_WAIT, 0, 2});
+    tess_step_spans_add(&s, &(tess_step_span){0, FORWARD, 1, 3});
+    tess_step_spans_add(&s, &(tess_step_span){0, TESS_SPAN_WAIT, 3, 3}); /* it takes no time */
+    EXPECT_INT(s.n, 2);
+    EXPECT(s.spans[0].end_s == 3 && tess_step_spans_end(&s) == 3);
+    tess_step_spans_columns(&s, 1, kinds);
+    for (int c = 0; c < TESS_SPAN_COLUMNS; c++)
+        EXPECT_INT(kinds[c], c < TESS_SPAN_COLUMNS * 2 / 3 ? TESS_SPAN_WAIT : TESS_SPAN_BUBBLE);
+    EXPECT_OK(tess_step_spans_coarsen(&s));
+    EXPECT_INT(s.n, 2); /* few spans stay */
+    /* The second of three spans in each column is the longest. The first third of the row is whole. */
+    for (int i = 0; i < MANY; i++)
+        tess_step_spans_add(&s,
+                            &(tess_step_span){0,
+                                              i % 3 == 1   ? TESS_PHASE_BACKWARD
+                                              : i % 3 == 2 ? FORWARD
+                                                           : TESS_SPAN_WAIT,
+                                              3 + (i / 3 + (double[]){0, 0.1, 0.8}[i % 3]) * 6 / TESS_SPAN_COLUMNS,
+                                              3 + (i / 3 + (double[]){0.1, 0.8, 1}[i % 3]) * 6 / TESS_SPAN_COLUMNS});
+    EXPECT_OK(tess_step_spans_coarsen(&s));
+    EXPECT_INT(s.spans[0].kind, FORWARD);
+    EXPECT(s.spans[0].end_s == 3 && s.spans[1].begin_s == 3 && s.n <= 2 * TESS_SPAN_COLUMNS);
+    for (size_t i = 1; i < s.n; i++)
+        EXPECT(s.spans[i].row == 1 || (s.spans[i].kind == TESS_PHASE_BACKWARD && s.spans[i].end_s > 8.99));
+    EXPECT(tess_step_spans_end(&s) > 8.99);
+    tess_step_spans_free(&s);
+}
+
 static const test_case cases[] = {
     CASE(gpus_hide_operations_behind_kernels),
     CASE(cpus_move_bytes_themselves),
@@ -241,7 +299,9 @@ static const test_case cases[] = {
     CASE(links_of_pairs_limit_small_teams),
     CASE(equal_calls_are_one_entry),
     CASE(measured_times_replace_the_data_sheet),
+    CASE(products_in_fp8_have_its_peak),
     CASE(times_are_the_same_after_they_are_stored),
     CASE(formulas_of_failures),
+    CASE(spans_of_a_kind_join_and_columns_show_what_fills_most),
 };
 TEST_MAIN(cases)

@@ -15,38 +15,12 @@ static const char *const markup_elements[] = {
     "desc",     "clipPath", "path", "g",    "text",    "polyline", "circle", "rect",    "div",    "table",      "thead",
     "tbody",    "tr",       "th",   "td",   "details", "summary",  "pre",    "q",       "b",      "script"};
 
-static const char *const markup_attributes[] = {"html",
-                                                "lang",
-                                                "charset",
-                                                "http-equiv",
-                                                "content",
-                                                "name",
-                                                "id",
-                                                "href",
-                                                "class",
-                                                "viewBox",
-                                                "role",
-                                                "d",
-                                                "x",
-                                                "y",
-                                                "cx",
-                                                "cy",
-                                                "r",
-                                                "width",
-                                                "height",
-                                                "points",
-                                                "clip-path",
-                                                "scope",
-                                                "tabindex",
-                                                "preserveAspectRatio",
-                                                "data-label",
-                                                "data-box",
-                                                "data-x",
-                                                "data-y",
-                                                "data-log",
-                                                "aria-label",
-                                                "aria-labelledby",
-                                                "aria-hidden"};
+static const char *const markup_attributes[] = {
+    "html",       "lang",     "charset", "http-equiv", "content",   "name",    "id",         "href",
+    "class",      "viewBox",  "role",    "d",          "x",         "y",       "cx",         "cy",
+    "r",          "width",    "height",  "points",     "clip-path", "scope",   "tabindex",   "preserveAspectRatio",
+    "data-label", "data-box", "data-x",  "data-y",     "data-log",  "data-of", "aria-label", "aria-labelledby",
+    "aria-hidden"};
 
 static bool markup_is_in(const char *const *list, size_t n, const char *word, size_t size)
 {

@@ -23,6 +23,10 @@
     ROW(section_, field_, effect_, TESS_OPTION_LIST, .fallback = "", .is_path = true, .help = help_)
 #define INT(section_, field_, effect_, fallback_, min_, max_, help_) \
     ROW(section_, field_, effect_, TESS_OPTION_INT, .fallback = fallback_, .least = min_, .most = max_, .help = help_)
+/* An integer for which the user may also write a word. The word's value is 0. */
+#define INT_OR(section_, field_, effect_, word_, fallback_, min_, max_, help_)                                         \
+    ROW(section_, field_, effect_, TESS_OPTION_INT, .zero = word_, .fallback = fallback_, .least = min_, .most = max_, \
+        .help = help_)
 /* An option whose value is the degree of an axis of the mesh. */
 #define DEGREE(section_, field_, axis_, fallback_, min_, max_, help_)                                                 \
     ROW(section_, field_, LAYOUT, TESS_OPTION_INT, .axis = axis_, .fallback = fallback_, .least = min_, .most = max_, \

@@ -287,6 +287,18 @@ static tess_status parse_list(const tess_option *option, const char *text, tess_
     return TESS_OK;
 }
 
+static tess_status parse_int(const tess_option *option, const char *text, int64_t *field)
+{
+    if (option->zero != NULL && strcasecmp(text, option->zero) == 0) {
+        *field = 0;
+        return TESS_OK;
+    }
+    tess_status status = tess_options_int(text, option->least, option->most, field);
+    return status == TESS_OK || option->zero == NULL
+               ? status
+               : tess_fail_context(status, "neither '%s' nor an integer in the range", option->zero);
+}
+
 static tess_status set(const tess_option *option, void *section, const char *text)
 {
     void *field = field_of(option, section);
@@ -295,7 +307,7 @@ static tess_status set(const tess_option *option, void *section, const char *tex
     case TESS_OPTION_BOOL:
         return parse_bool(text, field);
     case TESS_OPTION_INT:
-        return tess_options_int(text, option->least, option->most, field);
+        return parse_int(option, text, field);
     case TESS_OPTION_BYTES:
         return tess_options_bytes(text, option->unit > 1 ? option->unit : 1, option->least, option->most, field);
     case TESS_OPTION_FLOAT:
@@ -418,7 +430,10 @@ tess_status tess_options_format(const tess_option *option, const void *section, 
         break;
     case TESS_OPTION_INT:
     case TESS_OPTION_BYTES:
-        n = snprintf(text, size, "%lld%s", (long long)*(const int64_t *)field, option->unit > 1 ? "B" : "");
+        if (option->zero != NULL && *(const int64_t *)field == 0)
+            n = snprintf(text, size, "%s", option->zero);
+        else
+            n = snprintf(text, size, "%lld%s", (long long)*(const int64_t *)field, option->unit > 1 ? "B" : "");
         break;
     case TESS_OPTION_FLOAT:
         n = snprintf(text, size, "%g", *(const double *)field);

@@ -39,6 +39,7 @@ typedef struct tess_option {
     const char *also;     /* CHOICE: names of the choices in other programs, in order; case is ignored */
     double min, max;      /* FLOAT */
     int64_t least, most;  /* INT, BYTES */
+    const char *zero;     /* INT: the word that stands for 0, which may lie outside the range; NULL: none */
     int64_t unit;         /* BYTES: bytes that a plain number counts; 0: one */
     size_t text_size;     /* TEXT: bytes of the field; 0: TESS_TEXT_SIZE */
     const char *axis;     /* INT: its value is the degree of this axis of the mesh */
@@ -53,6 +54,7 @@ typedef struct tess_option {
 #define TESS_OPTION_FIELD(type_, section_, field_, ...) TESS_FIELD_##type_(field_)
 #define TESS_FIELD_BOOL(field_) bool field_;
 #define TESS_FIELD_INT(field_) int64_t field_;
+#define TESS_FIELD_INT_OR(field_) int64_t field_;
 #define TESS_FIELD_DEGREE(field_) int64_t field_;
 #define TESS_FIELD_BYTES(field_) int64_t field_;
 #define TESS_FIELD_FLOAT(field_) double field_;

@@ -86,7 +86,7 @@ static tess_status measure_calls(tess_runtime *rt, const void *context, void *ou
     const kernels_plan *plan = context;
     const tess_memory_plan of = tess_memory_plan_of(plan->config, plan->n_ranks);
     call_clock clock = {.threads = tess_dry_threads(&of)};
-    tess_work_trace trace = {.mem = tess_runtime_mem(rt)};
+    tess_work_trace trace = {.mem = tess_runtime_mem(rt), .even_experts = true};
     const tess_call_timer timer = {.self = &clock, .n_samples = plan->n_samples, .time = time_call};
     trace.timer = &timer;
     TESS_TRY(tess_stream_create(trace.mem, clock.threads, NULL, &clock.stream));

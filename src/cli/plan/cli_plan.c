@@ -14,14 +14,16 @@
 #include "engine/model/adapter.h"
 #include "engine/model/model_file.h"
 #include "plan/kernel_times.h"
+#include "plan/batch_choice.h"
 #include "plan/plan.h"
 #include "plan/plan_report.h"
 
 enum { MOST_RANKS = 1 << 20, STEPS = 5, SAMPLES = 5 };
 
 typedef struct plan_flags {
-    const char *machine, *cache, *calibrate, *measure, *no_corrections;
+    const char *machine, *cache, *calibrate, *measure, *no_corrections, *fp8_products;
     int64_t ranks, hosts, steps;
+    double price;
     tess_plan_options options;
     tess_form_style style;
 } plan_flags;
@@ -36,6 +38,8 @@ typedef struct plan_session {
     tess_machine machine;
     tess_planner *planner;
     tess_plan_request request;
+    bool chooses; /* training.local_batch_size=auto */
+    tess_batch_choice micro;
 } plan_session;
 
 /* ---- Measured times ---- */
@@ -68,8 +72,13 @@ static tess_status load_run(plan_session *s, char *const *words, int n_words)
 {
     const char *path = tess_config_take_path(&words, &n_words);
     TESS_TRY(tess_config_load(s->mem, path, words, n_words, &s->config));
+    s->chooses = tess_config_batch_is_open(&s->config);
+    return tess_config_load_model(&s->config, NULL, &s->model);
+}
+
+static tess_status check_run(plan_session *s)
+{
     TESS_TRY(tess_config_check_step(&s->config, (int)s->flags->ranks));
-    TESS_TRY(tess_config_load_model(&s->config, NULL, &s->model));
     return tess_config_check_trainable(s->mem, &s->config, &s->model);
 }
 
@@ -87,6 +96,51 @@ static tess_status make_request(plan_session *s)
                                      .options = f->options};
     s->request.options.full_ranks = true;
     return tess_planner_create(s->mem, &s->planner);
+}
+
+/* Returns what a configuration needs of the machine's memory. */
+static tess_status need_of(void *self, const tess_config *config, double *bytes)
+{
+    tess_plan_memory memory;
+    const plan_session *s = self;
+    tess_plan_request request = s->request;
+    request.config = config;
+    TESS_TRY(tess_plan_memory_of(s->planner, &request, &memory));
+    *bytes = memory.missing > 0 ? fmax(memory.bytes, memory.room + memory.missing) : memory.bytes;
+    return TESS_OK;
+}
+
+/* Chooses training.local_batch_size=auto for the machine. If nothing fits, the smallest is planned, and refused. */
+static tess_status choose_batch(plan_session *s)
+{
+    const int64_t budget = s->config.training.memory_budget;
+    const int n_local = s->machine.machine.kind == TESS_MACHINE_GPU ? 1
+                        : s->request.ranks_a_host > 0               ? s->request.ranks_a_host
+                                                      : tess_machine_ranks_a_host(&s->machine, s->request.n_ranks);
+    const double room = budget > 0 ? (double)budget * n_local : s->machine.memory.gb * 1e9;
+    const tess_batch_search search = {.config = &s->config,
+                                      .model = &s->model,
+                                      .n_ranks = (int)s->flags->ranks,
+                                      .room = room,
+                                      .need = need_of,
+                                      .self = s};
+    TESS_CHECK(room > 0, TESS_E_INVALID,
+               "training.local_batch_size=auto: the memory of '%s' is not known: set training.memory_budget, or a "
+               "number of rows",
+               s->machine.machine.name);
+    TESS_TRY(tess_batch_choose(s->mem, &search, &s->micro));
+    s->config.training.local_batch_size = s->micro.rows;
+    return TESS_OK;
+}
+
+static json_t *chosen_json(const plan_session *s)
+{
+    const tess_batch_choice *m = &s->micro;
+    json_t *chosen = json_pack("{s:I, s:b}", "rows", (json_int_t)m->rows, "fits", (int)m->fits);
+    if (m->next_rows > 0)
+        json_object_update_new(
+            chosen, json_pack("{s:I, s:f}", "next_rows", (json_int_t)m->next_rows, "next_bytes", m->next_bytes));
+    return chosen;
 }
 
 /* Returns the key of a correction: a hash of the configuration, the model and the ranks. */
@@ -128,6 +182,8 @@ static tess_status show_plan(plan_session *s)
     json_t *report = tess_plan_json(&s->request, &plan);
     if (factor != 1)
         json_object_set_new(report, "corrected", json_real(factor));
+    if (s->chooses)
+        json_object_set_new(report, "micro_batch", chosen_json(s));
     TESS_TRY(cli_report(s->mem, report, tess_plan_form, s->flags->style, JSON_INDENT(2)));
     return check_room(s, &plan);
 }
@@ -197,14 +253,23 @@ static tess_status run_session(plan_session *s, char *const *words, int n_words)
     TESS_TRY(load_times_for(s));
     if (n_words > 0)
         TESS_TRY(load_run(s, words, n_words));
+    if (n_words > 0 && (s->flags->calibrate != NULL || !s->chooses))
+        TESS_TRY(check_run(s));
     if (s->flags->calibrate != NULL)
         return calibrate(s, n_words > 0);
-    TESS_TRY(cli_load_machine(s->mem, s->flags->machine, &s->times, &s->machine));
+    TESS_TRY(cli_load_machine(s->mem, s->flags->machine, s->flags->price, &s->times, &s->machine));
+    if (s->flags->fp8_products != NULL)
+        TESS_TRY(cli_machine_use_fp8(&s->machine));
     TESS_TRY(make_request(s));
+    if (s->chooses) {
+        TESS_TRY(choose_batch(s));
+        TESS_TRY(check_run(s));
+    }
     return s->flags->measure != NULL ? measure(s) : show_plan(s);
 }
 
-static const cli_command *const verbs[] = {&cli_plan_search, &cli_plan_advise};
+static const cli_command *const verbs[] = {&cli_plan_search, &cli_plan_draw, &cli_plan_matrix, &cli_plan_advise,
+                                           &cli_plan_launches};
 
 static int run(tess_mem *mem, int argc, char **argv)
 {
@@ -219,6 +284,8 @@ static int run(tess_mem *mem, int argc, char **argv)
          .min = 1, .max = MOST_RANKS},
         {"--machine", "NAME", "machine of the data sheets, or a file; here: this one, as it was measured (here)",
          .text = &f.machine},
+        {"--fp8-products", NULL, "time products at the machine's FP8 peak, which ours do not reach",
+         .text = &f.fp8_products},
         {"--cache", "DIR", "folder of measured times (~/.cache/tessera)", .text = &f.cache},
         {"--calibrate", NULL, "measure kernels and operations of this machine, and store their times",
          .text = &f.calibrate},
@@ -234,6 +301,7 @@ static int run(tess_mem *mem, int argc, char **argv)
          .least = 0, .most = 1e9},
         {"--restart-time", "S", "seconds from a failure to the next step (0)", .number = &f.options.restart_s,
          .least = 0, .most = 1e6},
+        CLI_PRICE_FLAG(&f.price),
         CLI_STYLES(&f.style)};
     const int n_words = cli_parse(argc, argv, &cli_plan, flags, sizeof(flags) / sizeof(flags[0]));
     if (n_words == 0 && f.calibrate == NULL)
@@ -251,8 +319,9 @@ const cli_command cli_plan = {
     "plan", "CONFIG.yaml [-n RANKS] [--machine NAME] [section.key=value ...]",
     "predict memory, volume and time of a run, here or on machines that are not here\n"
     "Nothing is started, except with --calibrate and --measure.\n"
-    "Also: plan search (the best layouts of a cluster), plan advise (rules of thumb of the literature by name). With\n"
-    "--help each says more.",
+    "Also: plan search (the best layouts of a cluster), plan draw (pictures), plan matrix (what settings save and\n"
+    "cost, measured), plan advise (rules of thumb of the literature by name), plan launches (the time of GPU work\n"
+    "from its launches). With --help each says more.",
     .examples = "tessera plan --calibrate\n"
                 "tessera plan examples/kjv.yaml -n 2\n"
                 "tessera plan run.yaml -n 512 --machine h100-sxm",

@@ -4,6 +4,6 @@
 
 #include "cli/cli.h"
 
-extern const cli_command cli_plan_advise, cli_plan_search;
+extern const cli_command cli_plan_advise, cli_plan_search, cli_plan_draw, cli_plan_matrix, cli_plan_launches;
 
 #endif

@@ -19,6 +19,7 @@ static const double gib = 1 << 30;
 typedef struct search_flags {
     const char *ranks, *machine, *only, *why_not, *write;
     int64_t hosts, top;
+    double price;
     tess_form_style style;
 } search_flags;
 
@@ -43,7 +44,7 @@ static void show_progress(void *self, int n_done, int n_all)
     if (now_s - *shown_s < 0.25)
         return;
     *shown_s = now_s;
-    cli_status_line("search: %d of %d layouts", n_done, n_all);
+    cli_status_line("search: %d of %d layouts planned", n_done, n_all);
 }
 
 /* Places ranks on hosts: on --hosts of them, or as the machine does. */
@@ -115,8 +116,9 @@ static int count(const tess_search *s, tess_search_outcome outcome)
 /* The reason that most of the refused layouts share does not exist: the first one is an example. */
 static json_t *outcome_json(const tess_search *s)
 {
-    json_t *json = json_pack("{s:i, s:i, s:i, s:i}", "n", s->n, "fits", s->n_fits, "too_large",
-                             count(s, TESS_SEARCH_TOO_LARGE), "refused", count(s, TESS_SEARCH_REFUSED));
+    json_t *json =
+        json_pack("{s:i, s:i, s:i, s:i, s:i}", "n", s->n, "fits", s->n_fits, "slower", count(s, TESS_SEARCH_SLOWER),
+                  "too_large", count(s, TESS_SEARCH_TOO_LARGE), "refused", count(s, TESS_SEARCH_REFUSED));
     for (int i = s->n_fits; i < s->n; i++)
         if (s->layouts[i].outcome == TESS_SEARCH_REFUSED) {
             json_object_set_new(json, "refused_first", json_string(s->layouts[i].reason));
@@ -162,6 +164,7 @@ static tess_status would_fit(search_job *job, json_t *report)
     TESS_AUTO(tess_config_free) tess_config config = {0};
     TESS_TRY(tess_config_copy(&job->config, &config));
     request.plan.config = &config;
+    request.without_nearest = true;
     for (int i = 0; i < MORE_RANKS && fits[0] == '\0'; i++) {
         request.plan.n_ranks *= 2;
         config.training.global_batch_size *= 2;
@@ -201,7 +204,8 @@ static tess_status why_not(search_job *job, json_t *report)
 
 static const tess_form_part form[] = {
     {.text = "{outcome.n} layout{outcome.n:s} of {ranks} rank{ranks:s} on {machine}, {rows} rows of {tokens} tokens a "
-             "step: {outcome.fits} fit, {outcome.too_large} are too large, {outcome.refused} are refused\n"
+             "step: {outcome.fits} fit, {outcome.slower} are slower by their bounds, {outcome.too_large} are too "
+             "large, {outcome.refused} are refused\n"
              "[first refusal: {outcome.refused_first:w}\n]"},
     {.text = "[{top:!}\n\v\v  tokens/s/rank\v  MFU\v  GiB\v  step s\v  compute\v  exposed\v  bubble\v  optimizer\t  "
              "layout\n]"},
@@ -280,7 +284,8 @@ static tess_status read_request(search_job *job, char *const *overrides, int n)
     TESS_TRY(tess_config_load_model(&job->config, NULL, &job->model));
     if (cli_machine_is_here(job->flags->machine))
         TESS_TRY(cli_load_times(job->mem, NULL, &job->times, path));
-    TESS_TRY(cli_load_machine(job->mem, job->flags->machine, &job->times, &job->machine));
+    TESS_TRY(cli_load_machine(job->mem, job->flags->machine, job->flags->price, &job->times, &job->machine));
+    tess_config_assume_batch(&job->config); /* the search tries sizes of the micro-batch */
     if (job->config.training.global_batch_size == 0)
         job->config.training.global_batch_size = job->config.training.local_batch_size * ranks.n;
     *plan =
@@ -319,6 +324,7 @@ static int run(tess_mem *mem, int argc, char **argv)
         {"--why-not", "WORDS", "compare the best layout with the best one of these", .text = &f.why_not},
         {"--top", "N", "layouts to show (3)", .integer = &f.top, .min = 1, .max = MOST_TOP},
         {"--write", "FILE", "write the best layout's configuration", .text = &f.write},
+        CLI_PRICE_FLAG(&f.price),
         CLI_STYLES(&f.style)};
     search_job job = {.mem = mem, .flags = &f};
     int n = cli_parse(argc, argv, &cli_plan_search, flags, sizeof(flags) / sizeof(flags[0]));
@@ -337,8 +343,9 @@ static int run(tess_mem *mem, int argc, char **argv)
 const cli_command cli_plan_search = {
     "plan search", "[CONFIG.yaml] [-n RANKS] [--machine NAME] [--why-not WORDS] [--write FILE] [section.key=value ...]",
     "find the layouts of a model on a cluster that make a step soonest\n"
-    "Plans every way to divide the ranks among axes, and improves the fastest: micro-batches, schedules,\n"
-    "recomputation. Nothing is started. training.global_batch_size is kept; without it, it is local_batch_size times\n"
+    "Bounds every way to divide the ranks among axes, plans those that may be among the best, and improves them:\n"
+    "schedules, recomputation. Nothing is started. training.global_batch_size is kept; without it, it is "
+    "local_batch_size times\n"
     "the ranks.",
     .examples = "tessera plan search run.yaml -n 8 --machine h100-sxm\n"
                 "tessera plan search run.yaml -n 512 --machine h100-sxm --why-not tp=8,pp=1\n"

@@ -39,12 +39,21 @@ void tess_reload_begin(tess_reload *r, const tess_config_source *source, tess_co
         r->source.path = NULL;
 }
 
+/* Gives a configuration the batch that the launcher has set. */
+static void keep_batch(const tess_config *from, tess_config *to)
+{
+    to->training.global_batch_size = from->training.global_batch_size;
+    if (tess_config_batch_is_open(to))
+        to->training.local_batch_size = from->training.local_batch_size;
+}
+
 /* Checks a configuration as the launcher checks one at the start of a job. */
 static tess_status check(const tess_reload *r, const tess_config *now)
 {
     TESS_AUTO(tess_config_free) tess_config trial = {0};
     TESS_TRY(tess_config_copy(now, &trial));
-    trial.training.global_batch_size = r->config->training.global_batch_size;
+    keep_batch(r->config, &trial);
+    tess_config_assume_batch(&trial); /* before ranks start, nothing has chosen it */
     TESS_TRY(tess_config_check(&trial, r->n_ranks));
     if (r->check != NULL)
         TESS_TRY(r->check(&trial));
@@ -59,7 +68,7 @@ static tess_status take(tess_reload *r, tess_config_text *now, tess_config_text 
     TESS_CHECK(r->n_old < TESS_RELOADS, TESS_E_UNSUPPORTED,
                "there is no room for more than %d changes: stop and start the job", TESS_RELOADS);
     TESS_TRY(tess_config_copy(&now->config, &next));
-    next.training.global_batch_size = r->config->training.global_batch_size;
+    keep_batch(r->config, &next);
     next.recovery.hot = r->config->recovery.hot;
     tess_config *old = malloc(sizeof(*old));
     TESS_CHECK(old != NULL, TESS_E_NOMEM, "no memory for another configuration");

@@ -107,6 +107,7 @@ static tess_status plan_model(tess_mesh_plan *plan, tess_config *config, int wor
     const bool has_stages = config->parallelism.pipeline_parallel_degree > 1;
     if (config->model.config[0] == '\0' && config->model.path[0] == '\0')
         return TESS_OK;
+    tess_config_assume_batch(config);
     TESS_TRY(TESS_NEW(plan->mem, 1, "placements", &plan->placements));
     tess_status status = tess_config_check_step(config, world);
     if (status == TESS_OK)

@@ -15,7 +15,7 @@
 #include "train/logbook.h"
 
 /* The supervisor makes further changes to the command. */
-_Static_assert(TESS_LAYOUT_MOST + 2 + 12 <= TESS_OWN_COMMAND_WORDS_SPARE, "the former ranks' settings fit behind");
+_Static_assert(TESS_LAYOUT_MOST + 2 + 13 <= TESS_OWN_COMMAND_WORDS_SPARE, "the former ranks' settings fit behind");
 
 /* The contents of persistent memory. */
 typedef struct saved_state {

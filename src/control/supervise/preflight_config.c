@@ -41,6 +41,7 @@ static tess_status predict(const tess_preflight_config *read, int world, int n_l
     TESS_AUTO(tess_mem_destroy) tess_mem *mem = NULL;
     tess_model_config sizes;
     TESS_TRY(tess_config_copy(&read->config, &checked));
+    tess_config_assume_batch(&checked);
     TESS_TRY(tess_config_check_step(&checked, world));
     TESS_TRY(tess_config_load_model(&checked, NULL, &sizes));
     TESS_TRY(tess_mem_create(&mem));
@@ -157,14 +158,22 @@ static void add_batch(const config_check *l, const tess_config *checked)
             n_micro, local, n_data, of, ends);
 }
 
+static tess_status check_copy(const config_check *l, tess_config *checked)
+{
+    TESS_TRY(tess_config_copy(&l->read->config, checked));
+    tess_config_assume_batch(checked);
+    return tess_config_check(checked, l->world);
+}
+
 static void check_config(const config_check *l)
 {
     TESS_AUTO(tess_config_free) tess_config checked = {0};
     if (l->read->loaded != TESS_OK)
         add_failure(l, CONFIG, l->read->error);
-    else if (tess_config_copy(&l->read->config, &checked) != TESS_OK ||
-             tess_config_check(&checked, l->world) != TESS_OK)
+    else if (check_copy(l, &checked) != TESS_OK)
         add_failure(l, CONFIG, tess_error_message());
+    else if (tess_config_batch_is_open(&l->read->config))
+        ADD(l, CONFIG, TESS_PROBE_OK, "training.local_batch_size=auto: the run chooses it by the memory of its hosts");
     else
         add_batch(l, &checked);
 }

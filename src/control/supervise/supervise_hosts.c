@@ -262,8 +262,13 @@ static tess_status check_places(const tess_config *config, int n)
 static tess_status fix_batch(const tess_config *config, int n_ranks, tess_config *with_batch)
 {
     TESS_AUTO(tess_config_free) tess_config checked = {0};
+    const bool chooses = tess_config_batch_is_open(config); /* rank 0 chooses when all ranks have met */
     TESS_TRY(tess_config_copy(config, with_batch));
-    TESS_TRY(tess_config_copy(config, &checked));
+    TESS_CHECK(!chooses || config->training.global_batch_size > 0 || !config->recovery.enable, TESS_E_INVALID,
+               "training.local_batch_size=auto: over several hosts a run that starts again needs "
+               "training.global_batch_size, which must not change with the hosts: set it, or recovery.enable=false");
+    tess_config_assume_batch(with_batch);
+    TESS_TRY(tess_config_copy(with_batch, &checked));
     if (tess_config_check_step(&checked, n_ranks) == TESS_OK)
         with_batch->training.global_batch_size = checked.training.global_batch_size;
     else /* the ranks check the batch again, and print what is wrong */

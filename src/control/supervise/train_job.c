@@ -29,9 +29,35 @@
 #include "control/supervise/stop_signals.h"
 #include "control/supervise/supervise.h"
 #include "control/timers.h"
+#include "train/auto_batch.h"
 
-/* Takes the global batch from the checkpoint that was just saved. */
-static tess_status take_batch(tess_config *open, int n_ranks, tess_config *checked)
+/* Whether this process becomes a rank. Recovery and output that is kept need a process that is the parent of the
+ * rank. */
+static bool joins(const tess_train_job *job, const tess_config *config)
+{
+    const bool recovers = config->recovery.enable || config->checkpoint.memory_copies;
+    return job->ranks.joins && !(job->counts_ranks && recovers) &&
+           !(job->ranks.n == 1 && tess_run_output_is_asked(config));
+}
+
+/* Chooses an open training.local_batch_size. Ranks that this process does not start choose by themselves, and then the
+ * check does not depend on the number. */
+static tess_status settle_micro_batch(const tess_train_job *job, const tess_reporter *reporter, tess_config *checked)
+{
+    TESS_AUTO(tess_mem_destroy) tess_mem *mem = NULL;
+    if (!tess_config_batch_is_open(checked))
+        return TESS_OK;
+    if (joins(job, checked) || job->ranks.is_warden || job->kind->program != NULL) {
+        tess_config_assume_batch(checked);
+        return TESS_OK;
+    }
+    TESS_TRY(tess_mem_create(&mem));
+    return tess_train_choose_batch(mem, job->kind, job->ranks.n, reporter, checked);
+}
+
+/* Takes the batch from the checkpoint that was just saved. */
+static tess_status take_batch(const tess_train_job *job, const tess_reporter *reporter, tess_config *open,
+                              tess_config *checked)
 {
     tess_mem *mem = NULL;
     TESS_TRY(tess_mem_create(&mem));
@@ -39,7 +65,8 @@ static tess_status take_batch(tess_config *open, int n_ranks, tess_config *check
     tess_mem_destroy(&mem);
     tess_config_free(checked);
     TESS_TRY(tess_config_copy(open, checked));
-    return tess_config_check(checked, n_ranks);
+    TESS_TRY(settle_micro_batch(job, reporter, checked));
+    return tess_config_check(checked, job->ranks.n);
 }
 
 static tess_config_source source_of(const tess_train_job *job)
@@ -61,8 +88,11 @@ static tess_status load(const tess_train_job *job, bool is_rank, tess_config *co
         TESS_TRY(tess_config_text_share(*text));
     }
     TESS_TRY(tess_config_copy(&(*text)->config, config));
+    const bool chooses = tess_config_batch_is_open(config);
     if (!is_rank)
         tess_train_take_batch(mem, config);
+    if (chooses && joins(job, config))
+        config->training.local_batch_size = 0; /* the rank reads it again, and notes where it is from */
     return TESS_OK;
 }
 
@@ -155,23 +185,30 @@ static void take_reached(train_helpers *helpers)
 }
 
 /* Starts the ranks, after saving the state that an earlier launch left in memory. `open` is the configuration as
- * given; it gets the global batch of the run from `checked`. */
-static int supervise(tess_config *open, tess_config *checked, const tess_ranks *ranks, const tess_own_command *command,
+ * given; it gets the batch of the run from `checked`, and the ranks a micro-batch that was chosen. */
+static int supervise(const tess_train_job *job, tess_config *open, tess_config *checked, const tess_ranks *ranks,
                      const tess_launch_options *options)
 {
-    const tess_persist_heir heir = {checked, ranks->n, command, options};
+    const tess_persist_heir heir = {checked, ranks->n, job->command, options};
+    const bool chooses = tess_config_batch_is_open(open);
+    tess_own_command command = *job->command;
+    char rows[64];
     bool saved = false;
     tess_stop_signals_hear();
     int code = tess_persist_inherit(&heir, &saved);
     if (code != TESS_EXIT_OK)
         return code;
-    tess_status status = saved ? take_batch(open, ranks->n, checked) : TESS_OK;
+    tess_status status = saved ? take_batch(job, &options->reporter, open, checked) : TESS_OK;
     if (status != TESS_OK)
         return tess_exit_report(&options->reporter, status);
     take_reached(options->helpers);
     /* the global batch stays the same with fewer ranks, too */
     open->training.global_batch_size = checked->training.global_batch_size;
-    return tess_supervise(open, ranks, command, options);
+    open->training.local_batch_size = checked->training.local_batch_size;
+    snprintf(rows, sizeof(rows), "training.local_batch_size=%lld", (long long)open->training.local_batch_size);
+    if (chooses)
+        tess_own_command_add(&command, rows);
+    return tess_supervise(open, ranks, &command, options);
 }
 
 /* Begins to look at the configuration's file. */
@@ -194,10 +231,7 @@ static int run_locked(const tess_train_job *job, tess_config *config, tess_confi
                       const tess_launch_options *options, train_helpers *helpers)
 {
     tess_ranks ranks = job->ranks;
-    if (job->counts_ranks && (config->recovery.enable || config->checkpoint.memory_copies))
-        ranks.joins = false; /* recovery needs a process that is the parent of the rank */
-    if (ranks.n == 1 && tess_run_output_is_asked(config))
-        ranks.joins = false; /* output that is kept needs one, too */
+    ranks.joins = joins(job, config);
     helpers->ranks = ranks;
     if (helpers->kept && (ranks.joins || ranks.is_warden))
         return tess_exit_report(
@@ -219,7 +253,7 @@ static int run_locked(const tess_train_job *job, tess_config *config, tess_confi
         begin_reload(job, config, helpers);
     int code = ranks.joins       ? tess_train_rank(job->kind, config, &job->view)
                : ranks.is_warden ? tess_ranks_start_self(&ranks, job->command, options)
-                                 : supervise(config, checked, &ranks, job->command, options);
+                                 : supervise(job, config, checked, &ranks, options);
     tess_run_health_stop(&helpers->health);
     tess_run_metrics_stop(&helpers->metrics);
     tess_reload_end(&helpers->reload);
@@ -227,13 +261,15 @@ static int run_locked(const tess_train_job *job, tess_config *config, tess_confi
 }
 
 /* Checks a copy of the configuration. The ranks check again; this check avoids starting them for nothing. */
-static tess_status check(const tess_train_job *job, tess_config *config, tess_config *checked)
+static tess_status check(const tess_train_job *job, const tess_reporter *reporter, tess_config *config,
+                         tess_config *checked)
 {
     TESS_TRY(tess_config_copy(config, checked));
     TESS_CHECK(!job->ranks.is_warden || config->job.reload_step == 0, TESS_E_INVALID,
                "job.reload_step=%lld: only the launcher of `tessera train -n` takes over a change at a step: leave "
                "job.reload_step out",
                (long long)config->job.reload_step);
+    TESS_TRY(settle_micro_batch(job, reporter, checked));
     if (!job->ranks.is_warden)
         TESS_TRY(tess_config_check(checked, job->ranks.n));
     if (job->kind->check != NULL)
@@ -270,7 +306,7 @@ static tess_status begin_copies(const tess_train_job *job, tess_config *config, 
         waitpid(busy, NULL, 0); /* rank 0 listens at that port next */
     TESS_TRY(status);
     if (brought && !job->ranks.is_warden)
-        TESS_TRY(take_batch(config, job->ranks.n, checked));
+        TESS_TRY(take_batch(job, reporter, config, checked));
     tess_run_copies_start(config, reporter, copies);
     return TESS_OK;
 }
@@ -281,7 +317,7 @@ static int run_parent(const tess_train_job *job, tess_config *config, tess_confi
 {
     tess_config checked;
     const double begun_s = (double)tess_os_wall_ns() * 1e-9;
-    tess_status status = check(job, config, &checked);
+    tess_status status = check(job, &options->reporter, config, &checked);
     train_helpers helpers = {.config = config,
                              .text = *text,
                              .kept = kept,

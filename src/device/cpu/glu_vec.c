@@ -108,7 +108,7 @@ tess_status VEC_NAME(glu_forward)(tess_stream *s, const tess_glu_args *c)
 tess_status VEC_NAME(glu_backward)(tess_stream *s, const tess_glu_grad_args *c)
 {
     TESS_TRY(tess_check_dtype("glu backward", c->dtype));
-    glu a = {c->gate, c->up, c->dy, NULL, c->dgate, c->dup, c->stride, c->dstride, c->F, c->act, c->dtype};
+    glu a = {c->gate, c->up, c->dy, c->y, c->dgate, c->dup, c->stride, c->dstride, c->F, c->act, c->dtype};
     tess_threads_run(s->threads, glu_rows_loop, &a, c->T, tess_loop_grain(c->F));
     return TESS_OK;
 }
@@ -124,7 +124,7 @@ tess_status VEC_NAME(act_forward)(tess_stream *s, const tess_act_args *c)
 tess_status VEC_NAME(act_backward)(tess_stream *s, const tess_act_grad_args *c)
 {
     TESS_TRY(tess_check_dtype("activation backward", c->dtype));
-    glu a = {.gate = c->x, .dy = c->dy, .dgate = c->dx, .act = c->act, .dtype = c->dtype};
+    glu a = {.gate = c->x, .dy = c->dy, .y = c->y, .dgate = c->dx, .act = c->act, .dtype = c->dtype};
     tess_threads_run(s->threads, act_loop, &a, c->n, tess_loop_grain(0));
     return TESS_OK;
 }

@@ -44,6 +44,65 @@ TESS_SHARED void cuda_store(cuda_f16 *x, float value)
     x->bits = tess_float_to_f16(value);
 }
 
+/* N words that are read and written by one access. */
+template <int N> struct alignas(sizeof(uint32_t) * N) cuda_words {
+    uint32_t word[N];
+};
+
+/* Reads N neighbouring elements by one access. They are aligned to their bytes together, which are at most 16. */
+template <int N> TESS_SHARED void cuda_load_wide(float (&to)[N], const float *from)
+{
+    const cuda_words<N> words = *(const cuda_words<N> *)from;
+    for (int i = 0; i < N; i++)
+        to[i] = tess_bits_float(words.word[i]);
+}
+
+template <int N> TESS_SHARED void cuda_load_wide(float (&to)[N], const cuda_bf16 *from)
+{
+    const cuda_words<N / 2> words = *(const cuda_words<N / 2> *)from;
+    for (int i = 0; i < N; i++)
+        to[i] = tess_bf16_to_float((uint16_t)(words.word[i / 2] >> i % 2 * 16));
+}
+
+template <int N> TESS_SHARED void cuda_store_wide(float *to, const float (&values)[N])
+{
+    cuda_words<N> words;
+    for (int i = 0; i < N; i++)
+        words.word[i] = tess_float_bits(values[i]);
+    *(cuda_words<N> *)to = words;
+}
+
+template <int N> TESS_SHARED void cuda_store_wide(cuda_bf16 *to, const float (&values)[N])
+{
+    cuda_words<N / 2> words;
+    for (int i = 0; i < N / 2; i++)
+        words.word[i] = tess_float_to_bf16(values[2 * i]) | (uint32_t)tess_float_to_bf16(values[2 * i + 1]) << 16;
+    *(cuda_words<N / 2> *)to = words;
+}
+
+/* Reads N neighbouring elements: one of any address, or several by one access. */
+template <typename E, int N> TESS_SHARED void cuda_load_some(float (&to)[N], const E *from)
+{
+    if constexpr (N == 1)
+        to[0] = cuda_load(from);
+    else
+        cuda_load_wide(to, from);
+}
+
+template <typename E, int N> TESS_SHARED void cuda_store_some(E *to, const float (&values)[N])
+{
+    if constexpr (N == 1)
+        cuda_store(to, values[0]);
+    else
+        cuda_store_wide(to, values);
+}
+
+/* Whether memory allows accesses of 16 bytes. NULL does. */
+TESS_SHARED bool cuda_is_wide(const void *memory)
+{
+    return (uintptr_t)memory % 16 == 0;
+}
+
 template <typename E> TESS_SHARED float cuda_round(float value)
 {
     E rounded;
@@ -86,6 +145,24 @@ template <typename N> static __device__ inline N cuda_fold(N sum, int width)
 {
     for (; width > 0; width /= 2)
         sum += __shfl_down_sync(0xffffffffu, sum, (unsigned)width);
+    return sum;
+}
+
+/* Returns the sum of n values, `apart` floats apart, in ascending order. Many of them are read at a time, because the
+ * sum would otherwise wait for each. */
+static __device__ inline float cuda_sum_ascending(const float *values, int64_t n, int64_t apart)
+{
+    enum { AHEAD = 16 };
+    float sum = 0;
+    for (int64_t begin = 0; begin < n; begin += AHEAD) {
+        float next[AHEAD];
+        TESS_CUDA_UNROLL
+        for (int i = 0; i < AHEAD; i++)
+            next[i] = begin + i < n ? values[(begin + i) * apart] : 0.0f; /* +0 does not change a sum that began as 0 */
+        TESS_CUDA_UNROLL
+        for (int i = 0; i < AHEAD; i++)
+            sum += next[i];
+    }
     return sum;
 }
 

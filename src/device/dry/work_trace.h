@@ -63,6 +63,7 @@ typedef struct tess_work_trace {
     tess_mem *mem;                 /* not that of the dry rank */
     const tess_phase_clock *clock; /* its phase is that of the events; NULL: OTHER */
     const tess_call_timer *timer;  /* NULL: no call runs */
+    bool even_experts;             /* experts get equal numbers of rows; false: those that need most memory */
     tess_call *calls;
     tess_work_op *ops;
     tess_work_team *teams;

@@ -26,6 +26,8 @@ tess_status tess_ref_glu_backward(TESS_UNUSED tess_stream *s, const tess_glu_gra
             float slope, activated = v_activate_with_slope(g, a->act, &slope);
             ref_put(a->dgate, to, d * u * slope, a->dtype);
             ref_put(a->dup, to, d * activated, a->dtype);
+            if (a->y != NULL)
+                ref_put(a->y, t * a->F + i, activated * u, a->dtype);
         }
     return TESS_OK;
 }
@@ -65,9 +67,10 @@ tess_status tess_ref_act_backward(TESS_UNUSED tess_stream *s, const tess_act_gra
 {
     TESS_TRY(tess_check_dtype("activation backward", a->dtype));
     for (int64_t i = 0; i < a->n; i++) {
-        float slope;
-        v_activate_with_slope(ref_get(a->x, i, a->dtype), a->act, &slope);
+        float slope, activated = v_activate_with_slope(ref_get(a->x, i, a->dtype), a->act, &slope);
         ref_put(a->dx, i, ref_get(a->dy, i, a->dtype) * slope, a->dtype);
+        if (a->y != NULL)
+            ref_put(a->y, i, activated, a->dtype);
     }
     return TESS_OK;
 }

@@ -75,10 +75,11 @@ void log_do_arithmetic(tess_log_diagnosis *v, char *text, size_t size)
     double needed_s = v->traffic_bytes / slow_network, largest = LARGEST_ELEMENT_BYTES / ELEMENT_BYTES;
     size_t at = tess_text_add(
         text, size, 0,
-        "%s elements of %d bytes are %s, %s through each of %d ranks%s in a ring; over %.0f s that is %s/s",
-        format_count(count, digits), ELEMENT_BYTES, format_size(v->bytes, 3, all),
-        format_size(v->traffic_bytes, 3, each), n, v->world_known ? "" : " (or more: --world N tells how many)",
-        (double)waited_ms * 1e-3, format_size(v->mb_per_s * 1e6, 2, speed));
+        "%s element%s of %d bytes %s %s, %s through each of %d ranks%s in a ring; over %.0f s that is %s/s",
+        format_count(count, digits), count == 1 ? "" : "s", ELEMENT_BYTES, count == 1 ? "is" : "are",
+        format_size(v->bytes, 3, all), format_size(v->traffic_bytes, 3, each), n,
+        v->world_known ? "" : " (or more: --world N tells how many)", (double)waited_ms * 1e-3,
+        format_size(v->mb_per_s * 1e6, 2, speed));
     if (v->mb_per_s * 1e6 * largest < slow_network / 2)
         tess_text_add(text, size, at, ". Size cannot be the cause: 1 Gb/s Ethernet needs %s for it",
                       format_needed(needed_s, slow));

@@ -93,7 +93,11 @@ static const char *const hooks[TESS_HOOK_COUNT] = {[TESS_HOOK_WORK] = "optype=",
                                                    [TESS_HOOK_ASSIGNED] = "successfully assigned ",
                                                    [TESS_HOOK_PROMPT] = "root@",
                                                    [TESS_HOOK_CHECKPOINT] = "checkpoint from ",
-                                                   [TESS_HOOK_PROXY] = "[proxy service "};
+                                                   [TESS_HOOK_PROXY] = "[proxy service ",
+                                                   [TESS_HOOK_WATCHDOG] = "processgroup",
+                                                   [TESS_HOOK_KIND] = "kind: pod",
+                                                   [TESS_HOOK_KIND_JSON] = "\"kind\":",
+                                                   [TESS_HOOK_NAME] = "name:  "};
 
 static const tess_table_field fields[] = {
     {"asked", offsetof(tess_log_entry, asked), false},       {"role", offsetof(tess_log_entry, role_text), true},
@@ -104,10 +108,10 @@ static const tess_table_field fields[] = {
     {"fallback", offsetof(tess_log_entry, fallback), false}, {"quotes", offsetof(tess_log_entry, quotes), false},
     {"reached", offsetof(tess_log_entry, reached), false},   {"differ", offsetof(tess_log_entry, differ), false},
     {"alone", offsetof(tess_log_entry, alone), false},       {"lasts", offsetof(tess_log_entry, lasts), false},
-    {"restarts", offsetof(tess_log_entry, restarts), false}, {"symptom", offsetof(tess_log_entry, symptom), true},
-    {"cause", offsetof(tess_log_entry, cause), false},       {"check", offsetof(tess_log_entry, check), false},
-    {"fix", offsetof(tess_log_entry, fix), false},           {"myth", offsetof(tess_log_entry, myth), false},
-    {"source", offsetof(tess_log_entry, source), false}};
+    {"restarts", offsetof(tess_log_entry, restarts), false}, {"waits", offsetof(tess_log_entry, waits), false},
+    {"symptom", offsetof(tess_log_entry, symptom), true},    {"cause", offsetof(tess_log_entry, cause), false},
+    {"check", offsetof(tess_log_entry, check), false},       {"fix", offsetof(tess_log_entry, fix), false},
+    {"myth", offsetof(tess_log_entry, myth), false},         {"source", offsetof(tess_log_entry, source), false}};
 
 int tess_knowledge_n(const tess_knowledge *k)
 {
@@ -194,9 +198,10 @@ static tess_status read_who(tess_log_entry *entry)
     entry->by_gpu = entry->who != NULL && strcmp(entry->who, "gpu") == 0;
     entry->by_host = entry->by_gpu || (entry->who != NULL && strcmp(entry->who, "host") == 0);
     entry->by_pod = entry->who != NULL && strcmp(entry->who, "pod") == 0;
-    entry->by_reporter |= entry->by_pod;
+    entry->by_reporter |= entry->by_pod && entry->role != TESS_LOG_EFFECT;
     entry->scope = read_scope(entry);
-    TESS_CHECK(entry->who == NULL || entry->by_reporter || entry->by_host || entry->scope != TESS_LOG_OF_PROGRAM,
+    TESS_CHECK(entry->who == NULL || entry->by_reporter || entry->by_host || entry->by_pod ||
+                   entry->scope != TESS_LOG_OF_PROGRAM,
                TESS_E_FORMAT,
                "%s:%d: %s: who '%.40s': write reporter, endpoint, file, pod, host, gpu, or process or job (of an end), "
                "or leave it "
@@ -364,6 +369,7 @@ static tess_status prepare(tess_knowledge *k)
         TESS_TRY(check_advice(entry));
         TESS_TRY(read_yes(entry, "lasts", entry->lasts, &entry->is_lasting));
         TESS_TRY(read_yes(entry, "restarts", entry->restarts, &entry->is_restart));
+        TESS_TRY(read_yes(entry, "waits", entry->waits, &entry->is_wait));
         TESS_TRY(read_yes(entry, "beats", entry->beats, &entry->is_beat));
         TESS_TRY(read_yes(entry, "asked", entry->asked, &entry->is_asked));
         TESS_TRY(read_yes(entry, "limit", entry->limit, &entry->is_limit));

@@ -54,7 +54,7 @@ typedef struct tess_log_entry {
     tess_table_row row;
     /* all texts from match to restarts, and myth and source, may be NULL */
     const char *role_text, *match, *then, *below, *signal, *limit, *asked, *beats, *who, *explains, *fallback, *quotes,
-        *reached, *differ, *alone, *lasts, *restarts;
+        *reached, *differ, *alone, *lasts, *restarts, *waits;
     const char *symptom, *cause, *check, *fix, *myth, *source;
     /* cause, check and fix of an END are NULL */
     tess_log_role role;
@@ -69,6 +69,7 @@ typedef struct tess_log_entry {
     /* like by_host; also, the report names the GPU of the process, if only that process printed the line */
     bool by_gpu;
     bool is_fallback; /* ignored if another cause, wrapper or effect matches the same line */
+    bool is_wait;     /* an effect: a process gave up waiting for others */
     bool is_beat;     /* a monitor prints it again and again while the job runs */
     bool is_asked;    /* somebody asked the program to end: without another process, nothing failed */
     bool is_limit;    /* a limit of time ended the job */
@@ -141,6 +142,10 @@ typedef enum tess_log_hook {
     TESS_HOOK_PROMPT,
     TESS_HOOK_CHECKPOINT,
     TESS_HOOK_PROXY,
+    TESS_HOOK_WATCHDOG,
+    TESS_HOOK_KIND,
+    TESS_HOOK_KIND_JSON,
+    TESS_HOOK_NAME,
     TESS_HOOK_COUNT
 } tess_log_hook;
 

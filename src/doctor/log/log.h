@@ -42,6 +42,7 @@ typedef struct log_rank {
     bool waits;        /* it timed out in `work` */
     bool has_progress; /* `progress` is known */
     bool notified;     /* the rank was told of another rank's timeout */
+    bool is_cut;       /* its report of a timeout is cut off before it names the collective */
     log_work work;
     log_progress progress;
     char host[64]; /* host on which it runs; "": not known */
@@ -167,6 +168,8 @@ typedef struct tess_survey {
     int n_ranks, capacity; /* n_ranks: highest rank seen, plus 1 */
     log_failure *failures;
     int n_failures;
+    log_failure cut_root; /* torchrun's "Root Cause" at the end of a log that is cut off before its exit code */
+    bool has_cut_root;
     log_stacks stacks;
     log_loose first_loose; /* first unknown error line; line 0: none */
     log_who loose_who;     /* the process that printed it */
@@ -187,6 +190,8 @@ typedef struct tess_survey {
     int stated_world;  /* number of ranks that the logs state; 0: none */
     int largest_communicator; /* ranks of the largest NCCL communicator; 0: none is known */
     bool leaves_out;          /* Ray suppressed equal lines of other ranks */
+    log_work unranked;        /* first collective that timed out in a line without a rank; op "": none */
+    bool is_cut_off;          /* a report of a timeout is cut off, so reports of other ranks may be missing */
     log_oom_row largest;      /* largest process of the kernel's table before the first error that followed one */
 } tess_survey;
 

@@ -95,10 +95,11 @@ static void add_slow_bar(const tess_survey *s, tess_log_diagnosis *v)
     const log_loose *bar = &s->slow_bar;
     if (bar->at.line == 0 || v->is_cause)
         return;
-    log_add_text(v,
-                 "; a rank was still busy when the others gave up waiting, and its work takes longer than the timeout: "
-                 "\"%.200s\"",
-                 bar->excerpt);
+    log_add_text(
+        v,
+        "; before that, a preparation ran that takes longer than the usual timeouts, so a rank was probably still "
+        "busy with it: \"%.200s\"",
+        bar->excerpt);
     log_add_evidence(v, "%.200s:%" PRId64 ": %s", s->files[bar->at.file], bar->at.line, bar->excerpt);
 }
 

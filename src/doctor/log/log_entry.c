@@ -146,7 +146,10 @@ static const char *find_data_worker(const tess_survey *s, const log_match *match
 
 void log_add_cut_off(const tess_survey *s, tess_log_diagnosis *v)
 {
-    if (log_first_is_cut_off(s))
+    if (s->has_cut_root)
+        log_add_text(v, "; torchrun names rank %d as the first to fail (its Root Cause), and its exit code is cut off",
+                     s->cut_root.rank);
+    else if (log_first_is_cut_off(s))
         log_add_text(v, "; whom torchrun saw end first (its Root Cause) is not in these logs");
 }
 

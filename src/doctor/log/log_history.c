@@ -37,10 +37,16 @@ static bool is_about(const log_progress *progress, const log_work *work)
     return progress->group[0] == '\0' || strcmp(progress->group, work->group) == 0;
 }
 
+/* Whether two numbers of elements may be equal: a line that is cut off has lost its number. */
+static bool count_fits(int64_t a, int64_t b)
+{
+    return a < 0 || b < 0 || a == b;
+}
+
 static bool same_work(const log_work *a, const log_work *b)
 {
-    bool counts_fit =
-        a->op[0] == '\0' || b->op[0] == '\0' || (a->numel_in == b->numel_in && a->numel_out == b->numel_out);
+    bool counts_fit = a->op[0] == '\0' || b->op[0] == '\0' ||
+                      (count_fits(a->numel_in, b->numel_in) && count_fits(a->numel_out, b->numel_out));
     return a->sequence == b->sequence && fits(a->op, b->op) && counts_fit && fits(a->group, b->group);
 }
 
@@ -90,6 +96,8 @@ static unsigned side_of_others(const log_blame *b, const log_rank *rank)
         if (progress->completed < b->usual->sequence)
             return LOG_SIDE_WAITS | LOG_SIDE_QUEUED;
     }
+    if (rank->is_cut)
+        return LOG_SIDE_CUT;
     return rank->seen ? LOG_SIDE_SILENT : LOG_SIDE_UNSEEN;
 }
 
@@ -126,7 +134,7 @@ static void find_absent_members(history_builder *h)
     int n_silent = log_count_sides(b, LOG_SIDE_SILENT), n_unseen = log_count_sides(b, LOG_SIDE_UNSEEN);
     bool few = n_silent + n_unseen < log_count_sides(b, LOG_SIDE_WAITS);
     bool sure = n_unseen == 0 || (n_silent + n_unseen == 1 && b->world_known);
-    if (b->survey->leaves_out || !few || !sure || any_speaks_of_another(b) ||
+    if (b->survey->leaves_out || b->survey->is_cut_off || !few || !sure || any_speaks_of_another(b) ||
         log_count_sides(b, LOG_SIDE_OTHER_GROUP | LOG_SIDE_OUTSIDE) > 0)
         return;
     for (int r = 0; r < b->n_ranks; r++)
@@ -308,14 +316,26 @@ static void conclude(log_blame *b, tess_log_kind kind, tess_report_id headline, 
     b->evidence = evidence;
 }
 
+/* Whether the lines of the ranks that wait elsewhere name another group than the usual one. */
+static bool names_groups(const log_blame *b)
+{
+    for (int r = 0; r < b->n_ranks && r < b->survey->n_ranks; r++) {
+        const log_work *work = &b->survey->ranks[r].work;
+        if ((b->sides[r] & LOG_SIDE_OTHER_GROUP) != 0 && fits(work->group, b->usual->group))
+            return false;
+    }
+    return true;
+}
+
 static void conclude_without_culprit(log_blame *b)
 {
     b->n_culprits = 0;
     if (log_count_sides(b, LOG_SIDE_OTHER_GROUP) > 0)
-        conclude(b, TESS_LOG_ONE_SIDED, TESS_REPORT_GROUPS, TESS_REPORT_NO_MEMBERS);
+        conclude(b, TESS_LOG_ONE_SIDED, names_groups(b) ? TESS_REPORT_GROUPS : TESS_REPORT_APART,
+                 TESS_REPORT_NO_MEMBERS);
     else if (log_count_sides(b, LOG_SIDE_ABSENT) > 0)
         conclude(b, TESS_LOG_ONE_SIDED, TESS_REPORT_SOMEBODY_MISSING, TESS_REPORT_NO_TIMEOUT_OF);
-    else if (b->world_known)
+    else if (b->world_known && log_count_sides(b, LOG_SIDE_CUT) == 0)
         conclude(b, TESS_LOG_ALL_WAITED, TESS_REPORT_ALL_WAITED, TESS_REPORT_NONE);
     else
         conclude(b, TESS_LOG_ONE_SIDED, TESS_REPORT_ALL_SEEN_WAITED, TESS_REPORT_NONE);

@@ -6,7 +6,7 @@
 #include "diagnosis/sentence.h"
 #include "doctor/log/log.h"
 
-/* ---- log_encoding.c ---- */
+/* ---- lines/log_encoding.c ---- */
 typedef enum log_encoding { LOG_BYTES, LOG_UTF16_LITTLE, LOG_UTF16_BIG } log_encoding;
 
 /* Returns the encoding that the byte order mark at the beginning of a text shows. */
@@ -18,7 +18,7 @@ size_t log_utf16_convert(log_encoding encoding, const char *text, size_t size, b
  * the text was copied ("[36m"). Returns the new size. */
 size_t log_strip_escapes(char *text, size_t size);
 
-/* ---- log_wrap.c: text copied from a terminal or a page, whose lines were cut at a fixed width ---- */
+/* ---- lines/log_wrap.c: text copied from a terminal or a page, whose lines were cut at a fixed width ---- */
 typedef struct log_wrap {
     size_t width; /* width in characters; 0: lines are whole */
     bool at_words;
@@ -33,7 +33,14 @@ bool log_message_is_open(const char *line, size_t size);
  * "). */
 bool log_message_goes_on(const char *line, size_t size, const char *next, size_t next_size, size_t *skip);
 
-/* ---- lines.c ---- */
+/* ---- lines/log_torn.c ---- */
+/* Whether the line is a report of PyTorch's watchdog that lacks its end. */
+bool log_report_is_open(const char *line, size_t size);
+/* Whether `next` continues such a report. *skip: blanks at the beginning of `next` that are not part of it. *space: a
+ * blank belongs between the two. */
+bool log_report_goes_on(const char *line, size_t size, const char *next, size_t next_size, size_t *skip, bool *space);
+
+/* ---- lines/lines.c ---- */
 /* Reads lines of a file or pipe of any size in bounded memory, as UTF-8 without colours. Lines that were cut at a
  * fixed width are joined. A carriage return (of a progress bar) also ends a line, but is not counted as a line. A
  * line longer than LOG_LINE_MOST is returned in overlapping pieces with the same number, so that no message is cut. */
@@ -219,6 +226,7 @@ enum {
     LOG_SIDE_SILENT = 1 << 5,  /* its lines do not mention the collective */
     LOG_SIDE_UNSEEN = 1 << 6,  /* the logs contain no lines of it */
     LOG_SIDE_CULPRIT = 1 << 7,
+    LOG_SIDE_CUT = 1 << 8, /* its own line is a report of a timeout that is cut off, so its collective is not known */
     LOG_SIDE_ABSENT = LOG_SIDE_OUTSIDE | LOG_SIDE_SILENT | LOG_SIDE_UNSEEN
 };
 
@@ -228,7 +236,7 @@ typedef struct log_blame {
     bool world_known;
     /* collective that most ranks wait in; NULL: no rank waits, and the following members are empty */
     const log_work *usual;
-    uint8_t *sides;                                   /* (n_ranks) LOG_SIDE_* bits */
+    uint16_t *sides;                                  /* (n_ranks) LOG_SIDE_* bits */
     tess_log_kind kind;                               /* MISMATCH, MISSING, ALL_WAITED or ONE_SIDED */
     int culprits[TESS_LOG_MOST_CULPRITS], n_culprits; /* the first n_culprits of them */
     bool tie;                          /* the blame is a tie: the culprits might as well be the other ranks */
@@ -281,7 +289,7 @@ enum { LOG_MOST_QUOTED = 128, LOG_AFTER_TABLE = 8 };
 
 /* LOG_TAIL: lines at the end of a file that may show that it ended well. LOG_LAST_WORDS: how many of them are searched
  * for words of a failure. */
-enum { LOG_LOOSE = 8, LOG_TAIL = 40, LOG_LAST_WORDS = 12 };
+enum { LOG_LOOSE = 8, LOG_TAIL = 40, LOG_TAIL_MOST = 300, LOG_LAST_WORDS = 12 };
 
 /* Unknown error lines that one process printed in a row. */
 typedef struct loose_run {
@@ -318,6 +326,9 @@ typedef struct survey_reading {
     log_failure failure;           /* process of that table that is being read; rank -1: none */
     char pod[64];                  /* pod that a line last named; "": none, or several */
     log_oom_row largest;           /* largest process of the kernel's last table of processes */
+    char described[64];            /* name of a described object, which may be a pod */
+    int64_t described_line;        /* line of that name; 0: none */
+    int64_t object_line;           /* line with the kind of a pod, whose name follows; 0: none */
     char node[64];                 /* node named by the description of a pod, an event or a prompt; "": none */
     bool nodes_differ;             /* events name pods on several nodes */
     bool pods_differ;              /* lines name several pods */
@@ -428,6 +439,7 @@ tess_status log_note_mark(tess_survey *survey, int entry, const char *line, size
 /* Notes where a rank of an NCCL communicator runs, from a line that gives the size of the communicator. */
 tess_status log_note_communicator(survey_reading *reading, const char *line, size_t size, const log_who *origin);
 /* Notes where a rank runs, from a line of its proxy of NCCL. */
+tess_status log_note_cut_report(tess_survey *survey, const char *line, size_t size, int speaker);
 tess_status log_note_proxy(tess_survey *survey, const char *line, size_t size, const log_who *origin);
 /* Notes what the words of hooks in a line tell: collectives, progress, failures, endpoints, nodes and the number of
  * ranks. *failure is set if the line belongs to torchrun's list. */
@@ -445,6 +457,13 @@ void log_note_node(survey_reading *reading, const char *line, size_t size);
 void log_note_assigned(survey_reading *reading, const char *line, size_t size);
 /* Notes the pod that a line names. If lines name several pods, the pod of a later line is unknown. */
 void log_note_pod(survey_reading *reading, const char *pod);
+/* ---- log_pods.c: names of pods ---- */
+/* Finds the pod that a line names: 'pod="team/job-0"', "pod/job-0", 'pods "job-0"'. Returns false if there is none. */
+bool log_pod_of_line(const char *line, size_t size, char pod[64]);
+/* Reads a line that may belong to an object of Kubernetes: "kind: Pod", and the first "name:" after it. */
+void log_note_object(survey_reading *reading, const char *line, size_t size, int64_t number);
+/* Names the pod in the file's events that name none, if lines of the file name a single one. */
+void log_complete_pods(survey_reading *reading);
 /* Notes the host in the prompt of a shell: "root@node-a:/data# python train.py". */
 void log_note_prompt(survey_reading *reading, const char *line, size_t size);
 /* Notes the path of a checkpoint that is read: "load checkpoint from local path: out/step_10.pth", "Loading
@@ -544,6 +563,10 @@ tess_status log_read_json(const char *line, size_t size, log_text_fn take, void 
  * the line gives none. */
 tess_status log_note_failure(survey_reading *reading, uint64_t hooks, const char *line, size_t size, int64_t number,
                              log_failure *failure);
+/* Notes torchrun's "Root Cause" at the end of a file, if the file ends before its exit code. */
+void log_note_cut_root(survey_reading *reading);
+/* Returns the number of ranks that ended in the same second as that "Root Cause", itself included; 0: there is none. */
+int log_cut_root(const tess_survey *survey, log_who *who);
 const log_failure *log_failure_of(const tess_survey *survey, int rank); /* returns NULL if none is known */
 /* Returns the end of the process in the form that the rules of diagnosis/ends.h need. */
 tess_end log_end_of(const log_failure *failure);
@@ -580,6 +603,9 @@ bool log_find_behind(const tess_survey *survey, int n_ranks, log_behind *behind)
  * 600053 milliseconds before timing out." Older versions print TensorShape=[4096, 11008] in place of the counts, or
  * neither. Returns false for any other line. */
 bool log_parse_work(const char *line, size_t size, log_work *work);
+/* Whether the line is a report of a timeout that ends too early: within its first words, "[rank4]:[E424 01:11:21.16
+ * ProcessGroupNCCL.cpp:629] [Rank 4] Watchdog caught coll", or before "before timing out". */
+bool log_is_cut_report(const char *line, size_t size);
 /* Parses "Rank 1 is running collective: CollectiveFingerPrint(SequenceNumber=101, OpType=ALLGATHER, TensorShape=[1],
  * ...), but Rank 7 is running collective: CollectiveFingerPrint(SequenceNumber=0OpType=REDUCE)." Returns false for
  * any other line. */

@@ -52,12 +52,36 @@ static int find_alike(const tess_survey *s, int code, char *text, size_t size)
     return n_timed > 0 && n_timed < s->n_failures ? s->n_failures : 0;
 }
 
+/* Reports torchrun's "Root Cause" where the log is cut off before its exit code. */
+static bool report_cut_root(const tess_survey *s, tess_log_diagnosis *v)
+{
+    char text[400];
+    log_who who;
+    int n = log_cut_root(s, &who);
+    if (n == 0)
+        return false;
+    log_who_text(&who, text, sizeof(text));
+    if (n == 1) {
+        log_set_culprit(&who, v);
+        snprintf(v->headline, sizeof(v->headline),
+                 "%s failed first, as torchrun saw it; its exit code and the error itself are not in these logs", text);
+        return true;
+    }
+    snprintf(v->headline, sizeof(v->headline),
+             "%s ended in the same second: torchrun names rank %d as the first, but that is only the order in which it "
+             "looked; the error itself is not in these logs",
+             text, s->cut_root.rank);
+    return true;
+}
+
 /* Reports the process that torchrun saw end first, or those that ended in the same second. */
 static bool report_first_failures(const tess_survey *s, tess_log_diagnosis *v)
 {
     char text[400], all[400];
     log_who who;
     int code, n = log_first_failures(s, &who, &code);
+    if (report_cut_root(s, v))
+        return true;
     if (n == 0)
         return false;
     log_who_text(&who, text, sizeof(text));
@@ -132,7 +156,7 @@ static void add_how_it_stops(const tess_survey *s, tess_log_diagnosis *v)
 static void write_effect(const tess_survey *s, const tess_log_entry *entry, const log_match *match,
                          tess_log_diagnosis *v)
 {
-    char who[400] = "";
+    char who[400] = "", work[160];
     v->reporter = match->reporter;
     if (entry->is_asked && s->n_ranks == 0 && s->n_failures == 0) { /* a single process */
         log_add_text(v, ": %s while it went on; no fault is shown", entry->symptom);
@@ -147,6 +171,8 @@ static void write_effect(const tess_survey *s, const tess_log_entry *entry, cons
     else
         log_add_text(v, ", only what follows from one: %s%s", who, who[0] != '\0' ? ": " : "");
     log_add_symptom(entry, match, v);
+    if (entry->is_wait && s->unranked.op[0] != '\0')
+        log_add_text(v, " (%s)", log_describe_work(&s->unranked, work, sizeof(work)));
     if (match->who.what[0] != '\0')
         log_add_text(v, ": %s", match->who.what);
     if (match->before.at.line > 0)

@@ -57,7 +57,7 @@ static void put_waits(const log_blame *b, unsigned culprits, tess_fields *fields
     put_culprits(b, culprits, fields);
     put_ranks(b, LOG_SIDE_WAITS, "waiting", fields);
     put_work(b->usual, "work", fields);
-    if (b->usual->timeout_ms >= 0)
+    if (b->usual->timeout_ms >= 1000)
         tess_fields_put(fields, "timeout", 1, "%" PRId64, b->usual->timeout_ms / 1000);
 }
 
@@ -79,6 +79,24 @@ static void put_other_work(const log_blame *b, tess_fields *fields)
         put_work(first, "other_work", fields);
     else
         tess_fields_put(fields, "other_work", 1, "others");
+}
+
+/* Writes the ranks whose collective has the lower number: "rank 7 is", or "some ranks are" if they are not on one side.
+ */
+static void put_behind(const log_blame *b, tess_fields *fields)
+{
+    char text[160];
+    int n_before = 0, n_after = 0;
+    for (int r = 0; r < b->n_ranks && r < b->survey->n_ranks; r++)
+        if (b->sides[r] & LOG_SIDE_OTHER_GROUP) {
+            n_before += b->survey->ranks[r].work.sequence < b->usual->sequence;
+            n_after += b->survey->ranks[r].work.sequence > b->usual->sequence;
+        }
+    const side_filter filter = {.blame = b, .sides = n_after > 0 ? LOG_SIDE_IN_IT : LOG_SIDE_OTHER_GROUP};
+    int n = (n_before > 0) != (n_after > 0) ? log_count_sides(b, filter.sides) : 0;
+    if (n > 0)
+        log_name_ranks(has_side, &filter, b->n_ranks, text, sizeof(text));
+    tess_fields_put(fields, "behind", 1, "%s %s", n > 0 ? text : "some ranks", n == 1 ? "is" : "are");
 }
 
 /* Reports what the logs say about the missing ranks. */
@@ -121,6 +139,25 @@ static void report_distance(const log_blame *b, tess_fields *fields, tess_log_di
     add_report(v, TESS_REPORT_DISTANCE, fields);
 }
 
+/* Reports the host of the ranks that wait, where the logs give it and it is a single one. */
+static void report_host(const log_blame *b, tess_log_diagnosis *v)
+{
+    const side_filter filter = {.blame = b, .sides = LOG_SIDE_WAITS};
+    const char *host = "";
+    char text[160];
+    for (int r = 0; r < b->n_ranks && r < b->survey->n_ranks; r++) {
+        const char *own = b->survey->ranks[r].host;
+        if ((b->sides[r] & LOG_SIDE_WAITS) == 0)
+            continue;
+        if (own[0] == '\0' || (host[0] != '\0' && strcmp(host, own) != 0))
+            return;
+        host = own;
+    }
+    if (host[0] != '\0')
+        log_add_evidence(v, "%s printed this on %s", log_name_ranks(has_side, &filter, b->n_ranks, text, sizeof(text)),
+                         host);
+}
+
 void log_report_blame(const log_blame *b, tess_log_diagnosis *v)
 {
     tess_fields fields = {.n = 0};
@@ -137,12 +174,18 @@ void log_report_blame(const log_blame *b, tess_log_diagnosis *v)
     put_other_work(b, &fields);
     if (b->n_culprits > 0 && b->culprits[0] < b->survey->n_ranks)
         put_work(&b->survey->ranks[b->culprits[0]].work, "own", &fields);
-    tess_fields_put(&fields, "all", b->n_ranks, "%d", b->n_ranks);
+    put_ranks(b, LOG_SIDE_CUT, "cut", &fields);
+    put_behind(b, &fields);
+    int n_all = log_count_sides(b, LOG_SIDE_CUT) > 0 ? log_count_sides(b, LOG_SIDE_WAITS) : b->n_ranks;
+    tess_fields_put(&fields, "all", n_all, "%d", n_all);
     tess_fields_put(&fields, "tie", 1, "%s", b->tie ? "a tie" : "");
     tess_fields_put(&fields, "doubt", 1, "%s", unseen ? " (unless its log was not given)" : "");
     tess_sentence headline = tess_sentence_begin(v->headline, sizeof(v->headline));
     tess_sentence_report(&headline, b->headline, &fields);
     add_report(v, b->evidence, &fields);
+    if (b->survey->is_cut_off && b->kind != TESS_LOG_MISMATCH)
+        add_report(v, TESS_REPORT_CUT, &fields);
+    report_host(b, v);
     if (b->survey->leaves_out)
         log_add_evidence(v, "Ray left out lines of other ranks that say the same: RAY_DEDUP_LOGS=0 shows them");
     if (b->evidence == TESS_REPORT_OTHER_PLACE)
@@ -157,7 +200,9 @@ static void report_standstill(const log_blame *b, tess_log_diagnosis *v)
 {
     const log_work *work = b->usual;
     tess_fields fields = {.n = 0};
-    if (work->timeout_ms <= 0 || work->elapsed_ms / 2 < work->timeout_ms)
+    enum { LEAST_LATE_MS = 120000 };
+    if (work->timeout_ms <= 0 || work->elapsed_ms / 2 < work->timeout_ms ||
+        work->elapsed_ms - work->timeout_ms < LEAST_LATE_MS)
         return;
     tess_fields_put(&fields, "ran", 1, "%.2g", (double)work->elapsed_ms / 3.6e6);
     tess_fields_put(&fields, "timeout", 1, "%.2g", (double)work->timeout_ms / 3.6e6);

@@ -30,6 +30,16 @@ static int64_t number_behind(const char *text, const char *key)
     return end != at && number >= 0 ? number : -1;
 }
 
+/* Returns the number after `key`; -1: there is none, or the text ends within or right after it, where digits may be
+ * missing. */
+static int64_t whole_number_behind(const char *text, const char *key)
+{
+    const char *at = strcasestr(text, key);
+    if (at == NULL || at[strlen(key) + strspn(at + strlen(key), "0123456789")] == '\0')
+        return -1;
+    return number_behind(text, key);
+}
+
 /* Reads the group: the text between "PG " and " Rank" in "[PG ID 1 PG GUID 1 Rank 6]" or "[PG 1 (default_pg) Rank
  * 6]". */
 static void read_group(const char *text, char *group, size_t size)
@@ -91,12 +101,19 @@ static const char *find_work(const char *text)
     return NULL;
 }
 
+/* the watchdog's report of a timeout: its first words, and its last ones */
+static const char report[] = "Watchdog caught collective operation timeout", report_end[] = "before timing out";
+/* the first words of what it prints after that */
+static const char exception[] = "Exception (either an error or timeout) detected by watchdog at work";
+
 bool log_parse_work(const char *line, size_t size, log_work *work)
 {
     char text[MOST];
     copy_line(line, size, text);
     const char *at = find_work(text), *op = at != NULL ? strstr(at, "OpType=") : NULL;
-    if (op == NULL || strstr(at, "Timeout(ms)=") == NULL || strstr(at, "async exception") != NULL)
+    /* a report that is cut off may have lost its limit */
+    bool is_timeout = at != NULL && (strstr(at, "Timeout(ms)=") != NULL || strstr(text, report) != NULL);
+    if (op == NULL || !is_timeout || strstr(at, "async exception") != NULL)
         return false;
     *work = (log_work){.rank = log_rank_of_line(text, strlen(text))};
     if (work->rank < 0)
@@ -105,14 +122,37 @@ bool log_parse_work(const char *line, size_t size, log_work *work)
     read_group(text, work->group, sizeof(work->group));
     op += strlen("OpType=");
     read_op(op, work);
-    work->sequence = number_behind(at, "SeqNum=");
-    work->numel_in = number_behind(at, "NumelIn=");
-    work->numel_out = number_behind(at, "NumelOut=");
+    work->sequence = whole_number_behind(at, "SeqNum=");
+    work->numel_in = whole_number_behind(at, "NumelIn=");
+    work->numel_out = whole_number_behind(at, "NumelOut=");
     if (work->numel_in < 0)
         work->numel_in = work->numel_out = read_shape(at);
-    work->timeout_ms = number_behind(at, "Timeout(ms)=");
-    work->elapsed_ms = number_behind(at, "ran for ");
+    work->timeout_ms = whole_number_behind(at, "Timeout(ms)=");
+    work->elapsed_ms = whole_number_behind(at, "ran for ");
     return true;
+}
+
+bool log_is_cut_report(const char *line, size_t size)
+{
+    static const char source[] = ".cpp:";
+    char text[MOST];
+    copy_line(line, size, text);
+    if (strstr(text, report) != NULL)
+        return strstr(text, report_end) == NULL && strstr(text, " milliseconds.") == NULL;
+    const char *place = strstr(text, "ProcessGroup"), *at = place != NULL ? strstr(place, source) : NULL;
+    if (at == NULL) /* "[rank4]:[E424 01:11:21.16 Proce" */
+        return (at = strstr(text, "]:[E")) != NULL && isdigit((unsigned char)at[4]) && strchr(at + 4, ']') == NULL;
+    at += strlen(source);
+    at += strspn(at, "0123456789");
+    for (size_t n; (n = strspn(at, " ]")) > 0 || *at == '[';) { /* "] [Rank 4] ", "] [PG 0 (default_pg) Rank 4] " */
+        at += n;
+        const char *close = *at == '[' ? strchr(at, ']') : NULL;
+        if (*at == '[' && close == NULL)
+            return true;
+        at = close != NULL ? close : at;
+    }
+    /* the text ends within, or before, the first words */
+    return strncmp(at, report, strlen(at)) == 0 || strncmp(at, exception, strlen(at)) == 0;
 }
 
 /* Parses "CollectiveFingerPrint(SequenceNumber=101, OpType=ALLGATHER, TensorShape=[1], ...)" in the text before
@@ -189,7 +229,7 @@ const char *log_describe_work(const log_work *work, char *text, size_t size)
     if (work->numel_in >= 0 && work->numel_out >= 0 && work->numel_in != work->numel_out)
         snprintf(count, sizeof(count), " of %" PRId64 " to %" PRId64 " elements", work->numel_in, work->numel_out);
     else if (work->numel_in >= 0)
-        snprintf(count, sizeof(count), " of %" PRId64 " elements", work->numel_in);
+        snprintf(count, sizeof(count), " of %" PRId64 " element%s", work->numel_in, work->numel_in == 1 ? "" : "s");
     if (work->sequence >= 0)
         snprintf(text, size, "%s #%" PRId64 "%s", work->op[0] != '\0' ? work->op : "collective", work->sequence, count);
     else

@@ -508,8 +508,21 @@ void log_drop_label(const tess_survey *s, log_who *who)
     }
 }
 
-/* Reads the host in a prefix of kubectl, "[pod/job-worker-3/pytorch] ", compose, "job-worker-3  | ", or pdsh,
- * "node-a: ", or the container that compose names, "trainer_1  | ". */
+/* Returns the length of the name of a stream after a source, " [stderr] " or " [stdout] "; 0: the text has another
+ * form.
+ */
+static size_t stream_at(const char *text, size_t size)
+{
+    static const char *const names[] = {" [stderr] ", " [stdout] "};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (tess_text_has(text, size, TESS_WORD_BEGINS, names[i]))
+            return strlen(names[i]);
+    return 0;
+}
+
+/* Reads the host in a prefix of kubectl, "[pod/job-worker-3/pytorch] ", compose, "job-worker-3  | ", pdsh,
+ * "node-a: ", or a launcher that names the stream, "job.node-a [stderr] ", or the container that compose names,
+ * "trainer_1  | ". */
 static void read_host(const char *line, size_t size, log_who *who)
 {
     const char *at = size > 5 && memcmp(line, "[pod/", 5) == 0 ? line + 5 : line;
@@ -520,9 +533,12 @@ static void read_host(const char *line, size_t size, log_who *who)
     while (at == line && end < left && at[end] == ' ')
         end++;
     bool prefix = at > line ? end < left && at[end] == '/'
-                            : end + 1 < left && ((end == n && at[end] == ':' && at[end + 1] == ' ') ||
-                                                 (end > n && at[end] == '|' && at[end + 1] == ' '));
-    if (prefix && is_host(at, n) && !(at == line && is_of_arguments(at + end + 2, left - end - 2)))
+                            : stream_at(at + n, left - n) > 0 ||
+                                  (end + 1 < left && ((end == n && at[end] == ':' && at[end + 1] == ' ') ||
+                                                      (end > n && at[end] == '|' && at[end + 1] == ' ')));
+    bool is_test = at == line && end == n && left > end + 2 &&
+                   tess_text_has(at + end + 2, left - end - 2, TESS_WORD_BEGINS, "Test NCCL failure|Test CUDA failure");
+    if (prefix && (is_host(at, n) || is_test) && !(at == line && is_of_arguments(at + end + 2, left - end - 2)))
         copy(who->host, sizeof(who->host), at, n);
     else if (prefix && at == line && line[end] == '|' && is_container(at, n) && who->actor[0] == '\0') {
         copy(who->actor, sizeof(who->actor), at, n);
@@ -690,6 +706,8 @@ static size_t skip_label(const char *text, size_t size)
     bool bar = end > n && end + 1 < size && text[end] == '|' && text[end + 1] == ' ';
     bool number = n > 0 && strspn(text, "0123456789") == n;
     bool known = is_host(text, n) || rank_in_label(text, size) >= 0;
+    if (known && stream_at(text + n, size - n) > 0)
+        return n + stream_at(text + n, size - n);
     return (colon && (number || known)) || (bar && (known || is_container(text, n))) ? end + 2 : 0;
 }
 

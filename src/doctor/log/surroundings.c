@@ -117,6 +117,29 @@ void log_note_assigned(survey_reading *r, const char *line, size_t size)
     set_node(r, to, r->nodes_differ ? 0 : n);
 }
 
+/* Notes the rank of a process from the command that started it: "# python train.py --rank 3". */
+static void note_command(survey_reading *r, const char *command, size_t size)
+{
+    static const char option[] = " --rank";
+    const char *at = memmem(command, size, option, sizeof(option) - 1), *end = command + size;
+    int rank = 0;
+    if (log_rank_of_path(r->survey->files[r->file]) >= 0)
+        return;
+    r->path_who.n_ranks = 0;                                                  /* the rank of an earlier command */
+    if (at == NULL || memmem(command, size, "--multiprocessing", 17) != NULL) /* the rank is that of a host */
+        return;
+    at += sizeof(option) - 1;
+    if (at == end || (*at != ' ' && *at != '='))
+        return;
+    const char *digits = ++at;
+    while (at < end && isdigit((unsigned char)*at) && rank < LOG_MOST_RANKS)
+        rank = rank * 10 + (*at++ - '0');
+    if (at == digits || rank >= LOG_MOST_RANKS || (at < end && *at != ' '))
+        return;
+    r->path_who.ranks[0] = rank;
+    r->path_who.n_ranks = 1;
+}
+
 void log_note_prompt(survey_reading *r, const char *line, size_t size)
 {
     enum { MOST_ABOVE = 64 }; /* the name of an environment, in brackets, may precede the prompt */
@@ -129,6 +152,8 @@ void log_note_prompt(survey_reading *r, const char *line, size_t size)
     bool is_prompt = at + n < end && at[n] == ':' && memmem(at + n, (size_t)(end - at) - n, "# ", 2) != NULL;
     if (n > 1 && is_prompt)
         set_node(r, at, n);
+    if (is_prompt)
+        note_command(r, at + n, (size_t)(end - at) - n);
 }
 
 void log_note_checkpoint(survey_reading *r, const char *line, size_t size)
@@ -154,11 +179,10 @@ void log_note_checkpoint(survey_reading *r, const char *line, size_t size)
 
 void log_keep_tail(survey_reading *r, const char *line, size_t size, int64_t number)
 {
-    enum { MOST_KEPT = 300 };
     if (size == 0)
         return;
     log_loose *kept = &r->tail[r->n_tail++ % LOG_TAIL];
-    size_t n = size < MOST_KEPT ? size : MOST_KEPT;
+    size_t n = size < LOG_TAIL_MOST ? size : LOG_TAIL_MOST;
     kept->at = (log_place){r->file, number};
     memcpy(kept->excerpt, line, n);
     kept->excerpt[n] = '\0';
@@ -171,7 +195,7 @@ static bool speaks_of_failure(const char *line, size_t size)
     return !tess_text_has(line, n, TESS_WORD_IN + TESS_WORD_CASELESS,
                           "0 failed|no error|without error|0 error|if |fallback|warn|skip|retry|instead|install |"
                           "non-zero exit|job has been aborted|user-direction|terminated normally|git repository|"
-                          "dubious ownership|no names found") &&
+                          "dubious ownership|no names found|sudo: unable to resolve") &&
            tess_text_has(line, n, TESS_WORD_IN + TESS_WORD_CASELESS,
                          "error:|fatal:| failed|failure|cannot |could not |unable to |denied|refused|timed out|aborted|"
                          " aborting|killed|panic|exception:|preempt|evicted|no heartbeat|expired|mismatch|[e]|"

@@ -46,8 +46,10 @@ static log_who find_subject(const survey_reading *r, const tess_found_entry *fou
     if (who.is_local && who.host[0] == '\0') /* a launcher means ranks of its own host */
         snprintf(who.host, sizeof(who.host), "%s", origin->host);
     const tess_log_entry *entry = tess_knowledge_at(r->survey->knowledge, found->entry);
-    if (entry->by_pod && who.actor[0] == '\0' && r->pod[0] != '\0') {
-        snprintf(who.actor, sizeof(who.actor), "%s", r->pod);
+    char pod[sizeof(r->pod)];
+    bool is_told = entry->by_pod && who.actor[0] == '\0' && log_pod_of_line(line, size, pod);
+    if (entry->by_pod && who.actor[0] == '\0' && (is_told || r->pod[0] != '\0')) {
+        snprintf(who.actor, sizeof(who.actor), "%s", is_told ? pod : r->pod);
         who.noun = "pod";
         who.is_named = true;
         if (who.host[0] == '\0')
@@ -188,7 +190,7 @@ static tess_status note_entries(survey_reading *r, const tess_found *found, cons
             continue;
         }
         log_who who = find_subject(r, one, line, size, &writer, failure);
-        if (one->names[TESS_NAME_POD].text != NULL)
+        if (who.noun != NULL && strcmp(who.noun, "pod") == 0)
             log_note_pod(r, who.actor);
         log_who reporter = find_reporter(r, one->entry, &writer, &who, failure);
         log_who_add_reporter(&reporter, one);
@@ -324,6 +326,10 @@ static tess_status take_line(survey_reading *r, const char *line, size_t size, i
     watch_trace(r, line, size, number);
     TESS_TRY(log_stacks_take(&r->survey->stacks, line, size, r->path_who.n_ranks > 0 ? r->path_who.ranks[0] : -1));
     log_find_line(r, line, size, number, &nobody, &found);
+    const uint64_t objects =
+        TESS_HOOK_BIT(TESS_HOOK_KIND) | TESS_HOOK_BIT(TESS_HOOK_KIND_JSON) | TESS_HOOK_BIT(TESS_HOOK_NAME);
+    if (r->object_line > 0 || r->described_line > 0 || found.hooks & objects)
+        log_note_object(r, line, size, number);
     note_beat(r, &found, line, size);
     if (found.has_a_word) { /* the words of an object may belong to its messages */
         text_line object = {.reading = r, .number = number};
@@ -372,17 +378,19 @@ static tess_status note_raised(survey_reading *r, const log_trace *trace, bool *
     return *is_known ? note_entries(r, &found, name, size, trace->last, &trace->speaker, &failure) : TESS_OK;
 }
 
-/* A warning of Python above a traceback may explain it, if the exception is missing: there was no room for a semaphore,
- * and then multiprocessing raised something. Such a warning was not survived. */
+/* A warning of Python above a traceback may explain it, if the exception is missing: CUDA did not start, and then
+ * something failed. Such a warning was not survived. A warning that says what the program does instead, such as
+ * joblib's for a semaphore, counts only if multiprocessing raised the exception. */
 static void restore_warnings(survey_reading *r, const log_trace *trace, int cut)
 {
     bool is_made = false;
     for (int i = 0; i < trace->n_frames; i++)
         is_made |= strstr(trace->frames[i].path, "multiprocessing") != NULL;
-    for (int i = 0; is_made && i < tess_knowledge_n(r->survey->knowledge); i++) {
+    for (int i = 0; i < tess_knowledge_n(r->survey->knowledge); i++) {
         log_match *match = &r->survey->matches[i];
         if (match->n_lines > 0 && match->went_on && match->first.file == r->file && match->first.line < trace->head &&
             tess_knowledge_explains(r->survey->knowledge, i, cut) &&
+            (is_made || strstr(match->excerpt, " will ") == NULL) &&
             log_is_python_warning(match->excerpt, strlen(match->excerpt)))
             match->is_over = match->went_on = false;
     }
@@ -421,6 +429,16 @@ static tess_status note_cut_traces(survey_reading *r)
     return TESS_OK;
 }
 
+/* Notes that the file ends within a report of a timeout. */
+static tess_status note_cut_end(survey_reading *r)
+{
+    const log_loose *last = r->n_tail > 0 ? &r->tail[(r->n_tail - 1) % LOG_TAIL] : NULL;
+    size_t size = last != NULL ? strlen(last->excerpt) : 0;
+    if (size == 0 || size >= LOG_TAIL_MOST || !log_is_cut_report(last->excerpt, size))
+        return TESS_OK;
+    return log_note_cut_report(r->survey, last->excerpt, size, log_rank_of_line(last->excerpt, size));
+}
+
 tess_status tess_survey_read(tess_survey *s, const char *path)
 {
     log_lines lines;
@@ -442,10 +460,14 @@ tess_status tess_survey_read(tess_survey *s, const char *path)
     if (status == TESS_OK && r.beat_to_s - r.beat_from_s > s->beat_s)
         s->beat_s = r.beat_to_s - r.beat_from_s;
     if (status == TESS_OK)
+        status = note_cut_end(&r);
+    if (status == TESS_OK)
         status = note_cut_traces(&r);
     if (status == TESS_OK) {
         log_note_last_words(&r);
         log_note_repeated(&r);
+        log_complete_pods(&r);
+        log_note_cut_root(&r);
         log_settle(&r);
     }
     log_lines_close(&lines);

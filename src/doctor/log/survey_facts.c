@@ -52,6 +52,20 @@ tess_status log_note_mark(tess_survey *s, int entry, const char *line, size_t si
     return TESS_OK;
 }
 
+/* Notes a report of a timeout that is cut off. Its rank waits, but the collective may be unknown; and the reports of
+ * other ranks may be lost with the rest of it. */
+tess_status log_note_cut_report(tess_survey *s, const char *line, size_t size, int speaker)
+{
+    log_rank *rank;
+    int named = speaker >= 0 ? speaker : log_rank_text(line, size);
+    s->is_cut_off = true;
+    if (named < 0)
+        return TESS_OK;
+    TESS_TRY(log_rank_at(s, named, &rank));
+    rank->seen = rank->is_cut = true;
+    return TESS_OK;
+}
+
 static tess_status note_work(survey_reading *r, const char *line, size_t size, int64_t number, int speaker)
 {
     log_work work;
@@ -60,7 +74,9 @@ static tess_status note_work(survey_reading *r, const char *line, size_t size, i
         return TESS_OK;
     if (work.rank < 0)
         work.rank = speaker;
-    if (work.rank < 0)
+    if (work.rank < 0 && r->survey->unranked.op[0] == '\0')
+        r->survey->unranked = work;
+    if (work.rank < 0 || (work.sequence < 0 && log_is_cut_report(line, size)))
         return TESS_OK;
     TESS_TRY(log_rank_at(r->survey, work.rank, &rank));
     rank->seen = true;
@@ -237,6 +253,8 @@ tess_status log_note_hooks(survey_reading *r, uint64_t hooks, const char *line, 
         (TESS_HOOK_BIT(TESS_HOOK_ROOT) | TESS_HOOK_BIT(TESS_HOOK_EXITCODE) | TESS_HOOK_BIT(TESS_HOOK_LOCAL_RANK) |
          TESS_HOOK_BIT(TESS_HOOK_FAILURE_TIME) | TESS_HOOK_BIT(TESS_HOOK_FAILURE_HOST)))
         TESS_TRY(log_note_failure(r, hooks, line, size, number, failure));
+    if (hooks & TESS_HOOK_BIT(TESS_HOOK_WATCHDOG) && log_is_cut_report(line, size))
+        TESS_TRY(log_note_cut_report(r->survey, line, size, speaker));
     if (hooks & TESS_HOOK_BIT(TESS_HOOK_WORK))
         TESS_TRY(note_work(r, line, size, number, speaker));
     if (hooks & TESS_HOOK_BIT(TESS_HOOK_PROGRESS))

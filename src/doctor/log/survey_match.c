@@ -228,7 +228,7 @@ static void note_surroundings(survey_reading *r, int entry, const char *line, si
         tess_text_add(match->who.what, sizeof(match->who.what), strlen(match->who.what), " (%s)", trace->code);
     match->before = before != NULL ? *before : (log_loose){.excerpt = ""};
     const tess_log_entry *known = tess_knowledge_at(r->survey->knowledge, entry);
-    if (known->role == TESS_LOG_EFFECT || known->role == TESS_LOG_SYMPTOM)
+    if (known->is_wait)
         log_note_slow_bar(r);
     if (before == NULL && trace == NULL && !known->is_enough &&
         (known->role == TESS_LOG_EFFECT || known->role == TESS_LOG_WRAPPER))

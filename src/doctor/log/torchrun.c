@@ -89,6 +89,34 @@ tess_status log_note_failure(survey_reading *r, uint64_t hooks, const char *line
     return add_failure(r->survey, failure);
 }
 
+void log_note_cut_root(survey_reading *r)
+{
+    tess_survey *s = r->survey;
+    if (r->root_line == 0 || r->failed_line <= r->root_line || r->failure.rank < 0 || r->failure.rank >= LOG_MOST_RANKS)
+        return;
+    s->has_cut_root = true;
+    s->cut_root = r->failure;
+}
+
+int log_cut_root(const tess_survey *s, log_who *who)
+{
+    static const double second_s = 1;
+    const log_failure *root = &s->cut_root;
+    if (!s->has_cut_root)
+        return 0;
+    *who = (log_who){.ranks = {root->rank}, .n_ranks = 1};
+    snprintf(who->host, sizeof(who->host), "%s", root->host);
+    for (int i = 0; i < s->n_failures; i++) {
+        const log_failure *f = &s->failures[i];
+        log_who one = {.ranks = {f->rank}, .n_ranks = 1};
+        snprintf(one.host, sizeof(one.host), "%s", f->host);
+        if (!f->is_local && f->time_s >= 0 && root->time_s >= 0 && f->time_s < root->time_s + second_s &&
+            root->time_s < f->time_s + second_s)
+            log_who_join(who, &one);
+    }
+    return who->n_ranks;
+}
+
 const log_failure *log_failure_of(const tess_survey *s, int rank)
 {
     for (int i = 0; i < s->n_failures; i++)

@@ -160,6 +160,8 @@ static tess_status rotate(const tess_layer_call *c, void *q, void *k, bool inver
     tess_head_strides stride = tess_head_strides_of(p);
     if (p->q_rope == TESS_ROPE_NONE)
         return TESS_OK;
+    if (p->q_rope == p->k_rope && stride.q == stride.kv && k == tess_at(c, q, p->n_heads * p->head_size))
+        return rotate_heads(c, p->q_rope, p->n_heads + p->n_kv_heads, stride.q, q, inverse); /* they share rows */
     TESS_TRY(rotate_heads(c, p->q_rope, p->n_heads, stride.q, q, inverse));
     return rotate_heads(c, p->k_rope, p->n_kv_heads, stride.kv, k, inverse);
 }

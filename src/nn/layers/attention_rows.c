@@ -2,21 +2,52 @@
 #include "nn/layers/layers.h"
 #include "nn/layers/transformer_layer.h"
 
-/* Copies keys and values of `length` tokens, from the batch's row `row` on, to positions `past` and following of a
- * sequence in the cache. */
-static tess_status append_rows(const tess_layer_call *c, const void *k, const void *v, int64_t stride,
-                               const int32_t *pages, int64_t row, int64_t past, int64_t length)
+/* Copies to the cache. Single rows, of texts that grow by a token, wait until many of them can be copied in one call.
+ */
+enum { MOST_RUNS = 64 };
+typedef struct cache_append {
+    const tess_layer_call *c;
+    int64_t stride;
+    tess_value_run runs[MOST_RUNS];
+    int64_t n;
+} cache_append;
+
+static tess_status copy_runs(cache_append *a)
 {
+    const int64_t n = a->n;
+    a->n = 0;
+    return n == 0
+               ? TESS_OK
+               : a->c->kernels->convert_runs(
+                     a->c->stream,
+                     &(tess_convert_runs_args){.runs = a->runs, .n_runs = n, .from = a->c->dtype, .to = a->c->dtype});
+}
+
+/* Copies n rows, `stride` elements apart, to rows of the cache. */
+static tess_status append_block(cache_append *a, int64_t n, const void *from, void *to)
+{
+    const int64_t width = tess_cached_row(a->c->own);
+    if (n > 1)
+        return tess_layer_copy_rows(a->c, (int64_t)tess_dtype_size(a->c->dtype), n, width, from, a->stride, to, width);
+    if (a->n == MOST_RUNS)
+        TESS_TRY(copy_runs(a));
+    a->runs[a->n++] = (tess_value_run){from, to, width};
+    return TESS_OK;
+}
+
+/* Appends keys and values of `length` tokens, from the batch's row `row` on, at positions `past` and following of a
+ * sequence in the cache. */
+static tess_status append_rows(cache_append *a, const void *k, const void *v, const int32_t *pages, int64_t row,
+                               int64_t past, int64_t length)
+{
+    const tess_layer_call *c = a->c;
     const tess_kv_cache *cache = c->batch->cache;
-    int64_t width = tess_cached_row(c->own), element = (int64_t)tess_dtype_size(c->dtype);
     for (int64_t done = 0, n; done < length; done += n) {
-        int64_t at = (past + done) % TESS_ATTENTION_BLOCK, from = (row + done) * stride;
-        int64_t to = pages[(past + done) / TESS_ATTENTION_BLOCK] * cache->page_stride + at * width;
+        int64_t at = (past + done) % TESS_ATTENTION_BLOCK, from = (row + done) * a->stride;
+        int64_t to = pages[(past + done) / TESS_ATTENTION_BLOCK] * cache->page_stride + at * tess_cached_row(c->own);
         n = length - done < TESS_ATTENTION_BLOCK - at ? length - done : TESS_ATTENTION_BLOCK - at;
-        TESS_TRY(tess_layer_copy_rows(c, element, n, width, tess_at(c, k, from), stride,
-                                      tess_at(c, cache->k[c->block->layer], to), width));
-        TESS_TRY(tess_layer_copy_rows(c, element, n, width, tess_at(c, v, from), stride,
-                                      tess_at(c, cache->v[c->block->layer], to), width));
+        TESS_TRY(append_block(a, n, tess_at(c, k, from), tess_at(c, cache->k[c->block->layer], to)));
+        TESS_TRY(append_block(a, n, tess_at(c, v, from), tess_at(c, cache->v[c->block->layer], to)));
     }
     return TESS_OK;
 }
@@ -34,8 +65,10 @@ static tess_status append_of_all(const tess_layer_call *c, const void *k, const 
         TESS_TRY(tess_meet_over(readers, names[i], tess_dtype_size(c->dtype),
                                 (tess_matrix_box){rows, columns, own[i], stride},
                                 (tess_matrix_box){{all, 0}, columns, gathered[i], width}));
-    return append_rows(c, gathered[0], gathered[1], width, c->batch->pages[0], 0,
-                       c->batch->pos[0] - readers->rank * c->T, all);
+    cache_append append = {.c = c, .stride = width};
+    TESS_TRY(append_rows(&append, gathered[0], gathered[1], c->batch->pages[0], 0,
+                         c->batch->pos[0] - readers->rank * c->T, all));
+    return copy_runs(&append);
 }
 
 tess_status tess_cache_append(const tess_layer_call *c, const void *k, const void *v, int64_t stride)
@@ -43,11 +76,12 @@ tess_status tess_cache_append(const tess_layer_call *c, const void *k, const voi
     const tess_batch *batch = c->batch;
     if (batch->is_shared)
         return append_of_all(c, k, v, stride);
+    cache_append append = {.c = c, .stride = stride};
     for (int64_t i = 0; batch->cache != NULL && i < batch->n_seqs; i++) {
         int64_t begin = batch->cu_seqlens[i], length = batch->cu_seqlens[i + 1] - begin;
-        TESS_TRY(append_rows(c, k, v, stride, batch->pages[i], begin, batch->pos[begin], length));
+        TESS_TRY(append_rows(&append, k, v, batch->pages[i], begin, batch->pos[begin], length));
     }
-    return TESS_OK;
+    return copy_runs(&append);
 }
 
 void tess_attention_sequences(const tess_layer_call *c, const void *k, const void *v, int64_t stride, int64_t column,

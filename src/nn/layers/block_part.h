@@ -63,6 +63,7 @@ enum {
     TESS_DIM_MEAN,          /* 1 if the block's norms have means */
     TESS_DIM_LEAVES,        /* leaves of a sum over this rank's tokens */
     TESS_DIM_CONTEXT_RANKS, /* ranks that divide the tokens of a batch; 0: sums over tokens have no leaves */
+    TESS_DIM_LOGITS,        /* rows of logits that are in memory at the same time */
     TESS_OWN_DIMS,
     TESS_N_DIMS = 32
 };

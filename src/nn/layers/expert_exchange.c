@@ -2,6 +2,7 @@
 
 #include "base/mem/dry_mem.h"
 #include "device/device.h"
+#include "device/dry_device.h"
 
 /* A dry device has routed nothing: there, the first K experts have all tokens, because products of T rows need most
  * work space. If several sources make a group of products, most of them do: then each expert has a row, and the K-th
@@ -36,6 +37,13 @@ static void assume_all_chosen(const tess_experts_params *p, int64_t T, int32_t *
         ends[e] = counts[e] + (e > 0 ? ends[e - 1] : 0);
 }
 
+/* All experts have as many rows, as in a run whose router is balanced: what a step of average length computes. */
+static void assume_even(const tess_experts_params *p, int64_t T, int32_t *ends)
+{
+    for (int64_t e = 0; e < p->n_experts; e++)
+        ends[e] = (int32_t)(T * p->top_k * (e + 1) / p->n_experts);
+}
+
 /* Divides the rows of each expert evenly among the leaves. `experts` (E): the end of each expert's rows. */
 static void spread(const tess_experts_params *p, const int32_t *experts, const tess_expert_ends *ends)
 {
@@ -49,7 +57,9 @@ static void spread(const tess_experts_params *p, const int32_t *experts, const t
 static void rehearse(const tess_layer_call *c, const tess_expert_ends *ends)
 {
     int32_t experts[TESS_MAX_EXPERTS];
-    if (c->config->lora.rank > 0 || c->loads == NULL)
+    if (tess_dry_stream_has_even_experts(c->stream))
+        assume_even(c->own, c->T, experts);
+    else if (c->config->lora.rank > 0 || c->loads == NULL)
         assume_all_chosen(c->own, c->T, experts);
     else
         assume_ends(c, experts);

@@ -13,9 +13,13 @@
 #include "nn/layers/model_ends.h"
 #include "nn/layers/layers.h"
 
-int64_t tess_head_chunk(int64_t vocab_size)
+int64_t tess_head_chunk(int64_t vocab_size, size_t logit_bytes)
 {
-    return vocab_size <= 16384 ? 1024 : vocab_size <= 65536 ? 512 : 256;
+    const size_t row_bytes = (size_t)tess_head_row(vocab_size) * sizeof(float);
+    int64_t rows = vocab_size <= 16384 ? 1024 : vocab_size <= 65536 ? 512 : 256;
+    while (logit_bytes / row_bytes / 2 >= (size_t)rows)
+        rows *= 2;
+    return rows;
 }
 
 int64_t tess_head_row(int64_t vocab_size)
@@ -33,7 +37,7 @@ static const tess_linear *head_of(const tess_layer_call *c)
 static tess_layer_call chunk_of(const tess_layer_call *c, int64_t begin)
 {
     tess_layer_call part = *c;
-    const int64_t chunk = tess_head_chunk(head_of(c)->n_out), tokens = c->T / c->n_leaves;
+    const int64_t chunk = tess_head_chunk(head_of(c)->n_out, c->logit_bytes), tokens = c->T / c->n_leaves;
     const int64_t left = tokens > 0 ? tokens - begin % tokens : 0;
     part.T = left < chunk ? left : chunk;
     part.n_leaves = 1;

@@ -76,16 +76,15 @@ static double flops(const void *own, TESS_UNUSED int64_t seq_len)
     return 6.0 * (double)p->head.n_out * (double)p->head.n_in;
 }
 
-/* CHUNK: rows of a chunk; ROW: elements of a row of logits; OWN: this rank's rows of the matrix, if ranks share it */
-enum { CHUNK = TESS_OWN_DIMS, ROW, OWN, VALUE, BESIDE };
+/* ROW: elements of a row of logits; OWN: this rank's rows of the matrix, if ranks share it */
+enum { ROW = TESS_OWN_DIMS, OWN, VALUE, BESIDE };
 
 static void find_sizes(const tess_model *model, const void *own, int64_t sizes[TESS_N_DIMS])
 {
     const tess_head_params *p = own;
-    const int64_t V = p->head.n_out, chunk = tess_head_chunk(V);
+    const int64_t V = p->head.n_out;
     int64_t begin, rows;
     tess_shard_rows(V, model->part.tp_degree, model->part.tp_rank, &begin, &rows);
-    sizes[CHUNK] = sizes[TESS_DIM_T] < chunk ? sizes[TESS_DIM_T] : chunk;
     sizes[ROW] = tess_head_row(V);
     sizes[OWN] = model->part.tp_degree > 1 ? rows : -1;
     sizes[VALUE] = p->value.weight >= 0 ? 1 : -1;
@@ -98,16 +97,16 @@ enum {
     SAVED = TESS_TENSOR_SAVED, WORK = TESS_TENSOR_FORWARD | TESS_TENSOR_BACKWARD, BACKWARD = TESS_TENSOR_BACKWARD
 };
 static const tess_tensor_row tensors[] = {
-    {AT(stats.rstd),TESS_DIM_R, TESS_DIM_ONE,  true,  SAVED,    0},
-    {AT(stats.mean),TESS_DIM_R, TESS_DIM_MEAN, true,  SAVED,    0},
-    {AT(logits),    CHUNK,      ROW,           true,  WORK,     0},
-    {AT(own_weight),OWN,        TESS_DIM_C,    false, WORK,     0},
-    {AT(own_logits),CHUNK,      OWN,           true,  WORK,     0},
-    {AT(entropy),   TESS_DIM_T, TESS_DIM_ONE,  true,  BACKWARD, 0},
-    {AT(dlogprob),  TESS_DIM_T, TESS_DIM_ONE,  true,  BACKWARD, 0},
-    {AT(dentropy),  TESS_DIM_T, TESS_DIM_ONE,  true,  BACKWARD, 0},
-    {AT(dvalue),    TESS_DIM_T, VALUE,         false, BACKWARD, 0},
-    {AT(value),     TESS_DIM_T, BESIDE,        true,  BACKWARD, 0},
+    {AT(stats.rstd),TESS_DIM_R,      TESS_DIM_ONE,  true,  SAVED,    0},
+    {AT(stats.mean),TESS_DIM_R,      TESS_DIM_MEAN, true,  SAVED,    0},
+    {AT(logits),    TESS_DIM_LOGITS, ROW,           true,  WORK,     0},
+    {AT(own_weight),OWN,             TESS_DIM_C,    false, WORK,     0},
+    {AT(own_logits),TESS_DIM_LOGITS, OWN,           true,  WORK,     0},
+    {AT(entropy),   TESS_DIM_T,      TESS_DIM_ONE,  true,  BACKWARD, 0},
+    {AT(dlogprob),  TESS_DIM_T,      TESS_DIM_ONE,  true,  BACKWARD, 0},
+    {AT(dentropy),  TESS_DIM_T,      TESS_DIM_ONE,  true,  BACKWARD, 0},
+    {AT(dvalue),    TESS_DIM_T,      VALUE,         false, BACKWARD, 0},
+    {AT(value),     TESS_DIM_T,      BESIDE,        true,  BACKWARD, 0},
 };
 #undef AT
 /* clang-format on */

@@ -94,6 +94,7 @@ struct tess_layer_call {
     /* Factor of the auxiliary losses of routers (tess_token_loss); set in backward */
     float routers;
     tess_expert_loads *loads; /* see tess_executor_options */
+    size_t logit_bytes;       /* see tess_executor_options */
     bool rounds;              /* linear maps of layers round their operands through fp8 */
     /* Decodes weights that tess_block_owns_rows names; NULL: they are values (tess_executor_options) */
     tess_status (*decode)(tess_stream *stream, const void *rows, int64_t n, int64_t row, tess_dtype dtype, void *to);

@@ -306,13 +306,14 @@ tess_status tess_low_rank_act_backward(const tess_layer_call *c, const tess_line
     void *dact = is_narrow(c) ? c->low_rank.wide : c->low_rank.sum;
     const tess_linear_grad grad = {l, dy};
     TESS_TRY(tess_low_rank_backward_inputs(c, &grad, 1, fusing, dact));
-    if (act != NULL)
-        TESS_TRY(activate(c, F, gate, up, act));
     if (gate == NULL)
-        return c->kernels->act_backward(
-            c->stream,
-            &(tess_act_grad_args){
-                .x = up, .dy = dact, .dx = up, .n = c->T * F, .act = c->block->activation, .dtype = c->dtype});
+        return c->kernels->act_backward(c->stream, &(tess_act_grad_args){.x = up,
+                                                                         .dy = dact,
+                                                                         .dx = up,
+                                                                         .y = act,
+                                                                         .n = c->T * F,
+                                                                         .act = c->block->activation,
+                                                                         .dtype = c->dtype});
     return c->kernels->glu_backward(c->stream, &(tess_glu_grad_args){.gate = gate,
                                                                      .up = up,
                                                                      .stride = F,
@@ -320,6 +321,7 @@ tess_status tess_low_rank_act_backward(const tess_layer_call *c, const tess_line
                                                                      .dgate = gate,
                                                                      .dup = up,
                                                                      .dstride = F,
+                                                                     .y = act,
                                                                      .T = c->T,
                                                                      .F = F,
                                                                      .act = c->block->activation,

@@ -31,9 +31,9 @@ typedef struct tess_head_tensors {
 } tess_head_tensors;
 
 /* ---- Head: logits exist for a chunk of rows at a time ---- */
-/* The number of rows of a chunk. It depends only on the vocabulary, since it is part of the order of the weight's
- * gradient sum. */
-int64_t tess_head_chunk(int64_t vocab_size);
+/* The number of rows of a chunk; logit_bytes as in tess_executor_options. It depends on nothing else, since it is part
+ * of the order of the weight's gradient sum. */
+int64_t tess_head_chunk(int64_t vocab_size, size_t logit_bytes);
 
 /* Elements between rows of logits: V, rounded up to whole cache lines. */
 int64_t tess_head_row(int64_t vocab_size);

@@ -7,7 +7,9 @@
 #include "parallel/fsdp/fsdp_impl.h"
 #include "base/mem/scoped.h"
 
-enum { ELEMENTS_AT_ONCE = 1 << 18 }; /* elements of whole rows that a rank handles at a time; at least one row */
+/* Elements of whole rows that a rank handles at a time: at least one row, and as many as make no more exchanges than
+ * this for a parameter, because each waits for the slowest rank. */
+enum { ELEMENTS_AT_ONCE = 1 << 18, MOST_EXCHANGES = 16 };
 
 typedef struct exchange {
     tess_box *had, *gets; /* (n_tp) the columns of each rank, and its rows */
@@ -74,7 +76,8 @@ tess_status tess_fsdp_add_cut_rows(const tess_fsdp_family *family, const tess_fs
     const int64_t row = tess_shape_row_count(&p->shape), most = most_rows(family, p),
                   share = (most + fsdp->topology.n_tp - 1) / fsdp->topology.n_tp,
                   room = row < ELEMENTS_AT_ONCE ? ELEMENTS_AT_ONCE / row : 1,
-                  rows_at_once = share < room ? share : room;
+                  least = (share + MOST_EXCHANGES - 1) / MOST_EXCHANGES, most_room = room > least ? room : least,
+                  rows_at_once = share < most_room ? share : most_room;
     size_t n_tp = (size_t)fsdp->topology.n_tp, n = (size_t)(rows_at_once * row);
     exchange x = {0};
     TESS_AUTO(tess_scope_end) tess_scope own = {.mem = fsdp->place.mem};

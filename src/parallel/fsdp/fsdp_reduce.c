@@ -73,11 +73,15 @@ static tess_status alone_begin(tess_unit *unit)
     return tess_fsdp_sums_here(unit, &sum, 1);
 }
 
-/* Adds or widens the window's gradients, on all threads of the stream. */
+/* Adds or widens the window's gradients, on all threads of the stream. A call takes many parameters, because on a GPU a
+ * call for each would take longer than the sums of small ones. */
 static tess_status sum_window(tess_unit *unit)
 {
+    enum { RUNS = 64 };
     const tess_wire_form *form = unit->fsdp->reduce_form;
     tess_leaf_step *step = unit->sums.steps;
+    tess_reduce_run runs[RUNS];
+    int64_t n = 0;
     tess_stream *stream = NULL;
     TESS_TRY(tess_fsdp_stream(&unit->fsdp->place, &stream));
     push(unit);
@@ -85,10 +89,12 @@ static tess_status sum_window(tess_unit *unit)
     count_traffic(unit, step, 1);
     for (int i = 0; i < unit->n_params; i++) {
         const tess_fsdp_param *p = &unit->params[i];
-        const void *gradient = (const char *)unit->window->data + form->row_bytes(form, (int64_t)p->window_offset);
         if (p->trainable)
-            TESS_TRY(
-                form->sum(form, stream, gradient, p->rows * p->row, step->accumulate, step->y + p->accumulator_offset));
+            runs[n++] = (tess_reduce_run){(int64_t)p->window_offset, (int64_t)p->accumulator_offset, p->rows * p->row};
+        if (n == RUNS || (n > 0 && i + 1 == unit->n_params)) {
+            TESS_TRY(form->sum(form, stream, unit->window->data, runs, n, step->accumulate, step->y));
+            n = 0;
+        }
     }
     tess_fsdp_window_release(unit);
     return TESS_OK;

@@ -17,8 +17,8 @@ static tess_status round_rows(const tess_wire_form *form, tess_stream *stream, c
         stream, &(tess_convert_args){.x = rows, .from = TESS_F32, .y = to, .to = form->moves, .n = n * row});
 }
 
-static tess_status sum_values(const tess_wire_form *form, tess_stream *stream, const void *from, int64_t n,
-                              bool accumulate, float *sum)
+static tess_status sum_values(const tess_wire_form *form, tess_stream *stream, const void *from,
+                              const tess_reduce_run *runs, int64_t n_runs, bool accumulate, float *sum)
 {
     void *y = sum;
     const tess_reduction r = {.x = &from,
@@ -28,9 +28,9 @@ static tess_status sum_values(const tess_wire_form *form, tess_stream *stream, c
                               .y = &y,
                               .n_outputs = 1,
                               .y_dtype = TESS_F32,
-                              .n = n,
                               .accumulate = accumulate};
-    return tess_stream_kernels(stream)->reduce(stream, &r);
+    return tess_stream_kernels(stream)->reduce_runs(stream,
+                                                    &(tess_reduce_runs_args){.of = r, .runs = runs, .n_runs = n_runs});
 }
 
 /* ---- Codes of 8 bits, with a scale for each block ---- */

@@ -17,9 +17,9 @@ struct tess_wire_form {
                           void *to);
     /* Reads n rows of codes to values of `reads`. NULL: the form has values. */
     tess_status (*decode)(tess_stream *stream, const void *rows, int64_t n, int64_t row, tess_dtype reads, void *to);
-    /* Reads n elements of this form: sum = them, or sum += them. NULL: the form is not for gradients. */
-    tess_status (*sum)(const tess_wire_form *form, tess_stream *stream, const void *from, int64_t n, bool accumulate,
-                       float *sum);
+    /* Reads runs of elements of this form: sum = them, or sum += them. NULL: the form is not for gradients. */
+    tess_status (*sum)(const tess_wire_form *form, tess_stream *stream, const void *from, const tess_reduce_run *runs,
+                       int64_t n_runs, bool accumulate, float *sum);
     /* Returns the number in the row of an element that moved element `at` stands for; NULL: `at` itself. */
     int64_t (*element)(int64_t row, int64_t at);
 };

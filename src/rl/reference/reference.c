@@ -87,8 +87,10 @@ static tess_status build_executor(tess_reference *r)
 {
     tess_engine *e = r->engine;
     tess_executor_options options = tess_engine_activations(e->config);
-    options = (tess_executor_options){
-        .dtype = options.dtype, .max_tokens = e->passes.max_tokens, .max_position = options.max_position};
+    options = (tess_executor_options){.dtype = options.dtype,
+                                      .max_tokens = e->passes.max_tokens,
+                                      .max_position = options.max_position,
+                                      .logit_bytes = e->compute.apart ? TESS_DEVICE_LOGIT_BYTES : 0};
     const tess_staging_options staging = {.dtype = options.dtype, .constant = r->rows == NULL};
     TESS_TRY(tess_static_hooks(e->mem, r->model, r->copy.w, NULL, &r->of_host));
     r->compute = (tess_compute){.device = e->compute.device, .stream = e->compute.stream, .apart = e->compute.apart};

@@ -192,7 +192,10 @@ tess_status tess_evaluate_file(tess_model_folder *m, const tess_evaluation_optio
                                 .end_id = o->end_token >= 0 ? (int32_t)o->end_token : eos_id,
                                 .warn = o->reporter != NULL ? warn : NULL,
                                 .warn_self = (void *)o->reporter};
-    tess_executor_options options = {.dtype = m->dtype, .max_tokens = rows * seq_len, .max_position = seq_len};
+    tess_executor_options options = {.dtype = m->dtype,
+                                     .max_tokens = rows * seq_len,
+                                     .max_position = seq_len,
+                                     .logit_bytes = m->compute.apart ? TESS_DEVICE_LOGIT_BYTES : 0};
     evaluation_run run = {.m = m, .options = o};
     tess_chat_setup chat = {0};
     tess_loss_sum sum = {0};

@@ -9,7 +9,10 @@
  * skip=FUNCTION:N: the Nth call does nothing, and reports success; N 0: each call. misplace=cuEventRecord:N: it records
  * on the default queue. pageable=BYTES: copies of at least that size from or to memory of the host are refused unless
  * it is registered. stuck=N: from the Nth write of a queue on nothing is done any more. ipc=1: other processes of this
- * host may open its memory; peers=0: but not from another GPU.
+ * host may open its memory; peers=0: but not from another GPU. counts=1: it only counts, for models larger than the
+ * host. Its memory is addresses without pages, so it is 0. Large copies to it, large fills and fills with another byte
+ * do not take place, and the others end before their call does. CUDA_FAKE_LOG=FILE gets a line for each copy, fill and
+ * wait of the host.
  *
  * As the real one does, it copies at once what is not registered, tells no time of an event that the host has not seen
  * pass, wants a copy's memory registered whole or not at all, honours CUDA_VISIBLE_DEVICES, wants the queue's context
@@ -21,6 +24,8 @@
 #include <limits.h>
 #include <stdarg.h>
 #include <unistd.h>
+
+enum { MOST_COUNTED = 1 << 20 /* larger copies do not take place where they only count */ };
 
 pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -48,6 +53,30 @@ _Noreturn void fake_fault(const char *format, ...)
 bool fake_is_broken(void)
 {
     return broken != 0;
+}
+
+bool fake_only_counts(void)
+{
+    return fake_setting("counts", 0) != 0;
+}
+
+bool fake_leaves_out(size_t bytes)
+{
+    return bytes > MOST_COUNTED && fake_only_counts();
+}
+
+/* Appends "copy", "fill" or "wait", and bytes, to the log. */
+static void log_event(const char *what, const char *way, size_t bytes)
+{
+    const char *path = getenv("CUDA_FAKE_LOG");
+    char line[64];
+    const int file = path != NULL ? open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600) : -1;
+    if (file < 0)
+        return;
+    const int n = snprintf(line, sizeof(line), "%s %s %zu\n", what, way, bytes);
+    if (write(file, line, (size_t)n) != n)
+        abort();
+    close(file);
 }
 
 static bool was_given(void)
@@ -356,6 +385,7 @@ int fake_queue_synchronize(cuda_queue q)
     ANSWER(works("cuStreamSynchronize"));
     if (skips("cuStreamSynchronize"))
         return 0;
+    log_event("wait", "queue", 0);
     pthread_mutex_lock(&fake_lock);
     int error = enter(&q);
     if (error == 0) {
@@ -467,6 +497,10 @@ static int enqueue_copy(char *to, const char *from, size_t bytes, cuda_queue q)
     ANSWER(enter(&q));
     ANSWER(look_at_end(from, bytes, &source));
     ANSWER(look_at_end(to, bytes, &target));
+    log_event("copy", source.is_host ? "up" : target.is_host ? "down" : "within", bytes);
+    crossed += source.is_host != target.is_host ? bytes : 0;
+    if (!target.is_host && fake_leaves_out(bytes))
+        return 0;
     copy_job *c = malloc(sizeof(*c));
     *c = (copy_job){.to = to, .from = from, .bytes = bytes};
     c->is_watched = source.is_host && source.is_pinned && !fake_order_is_written(from, bytes);
@@ -480,7 +514,6 @@ static int enqueue_copy(char *to, const char *from, size_t bytes, cuda_queue q)
         operands[n++] = (fake_operand){from, bytes, FAKE_READS, 0};
     if (bytes > 0 && (!target.is_host || target.is_pinned))
         operands[n++] = (fake_operand){to, bytes, FAKE_WRITES, 1};
-    crossed += source.is_host != target.is_host ? bytes : 0;
     fake_append(q, &(fake_work){"a copy", begin_copy, run_copy, drop_copy, c, operands, n});
     if (target.is_host && (!target.is_pinned || source.is_host)) {
         const fake_clock order = q->order;
@@ -537,7 +570,9 @@ int fake_fill(cuda_address to, unsigned char byte, size_t n, cuda_queue q)
         error = look_at_end((const char *)(uintptr_t)to, n, &target);
     if (error == 0 && target.is_host && !target.is_pinned)
         error = INVALID_VALUE;
-    if (error == 0) {
+    if (error == 0)
+        log_event("fill", "within", n);
+    if (error == 0 && !fake_leaves_out(n) && !(byte != 0 && fake_only_counts())) {
         const fake_operand operand = {(void *)(uintptr_t)to, n, FAKE_WRITES, 0};
         fake_append(q, &(fake_work){"a fill", NULL, run_fill, free, fill_job_of(to, n, byte), &operand, n > 0});
     }
@@ -674,6 +709,7 @@ int fake_ticket_synchronize(cuda_ticket ticket)
         return INVALID_VALUE;
     if (skips("cuEventSynchronize"))
         return 0;
+    log_event("wait", "event", 0);
     pthread_mutex_lock(&fake_lock);
     if (ticket->queue != NULL) {
         const fake_clock order = ticket->order;

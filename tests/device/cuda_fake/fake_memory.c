@@ -50,7 +50,7 @@ void ptx_heap_remove(void *begin) __attribute__((weak));
 /* The heap's users see each block's exact size. */
 static bool is_on_heap(void)
 {
-    return fake_setting("ipc", 0) == 0 && (HAS_ASAN || ptx_heap_is_of_gpu != NULL);
+    return fake_setting("ipc", 0) == 0 && !fake_only_counts() && (HAS_ASAN || ptx_heap_is_of_gpu != NULL);
 }
 
 /* ---- The list ---- */
@@ -126,7 +126,7 @@ static char *map_room(int file, size_t bytes)
     if (room == MAP_FAILED)
         return NULL;
     room += UNIT - (uintptr_t)room % UNIT;
-    const int flags = MAP_FIXED | (file >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS);
+    const int flags = MAP_FIXED | (file >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
     if (mmap(room, whole, PROT_READ | PROT_WRITE, flags, file, 0) == MAP_FAILED)
         return NULL;
     return file >= 0 ? room : room + (whole - bytes) / ALIGN * ALIGN; /* others open whole blocks of the driver */
@@ -154,7 +154,7 @@ static void drop_room(const fake_block *b)
         close(b->file);
 }
 
-/* New memory holds bytes that are no number as bf16 or float. */
+/* New memory holds bytes that are no number as bf16 or float. If the driver only counts, it is 0, without pages. */
 int fake_room_new(cuda_address *memory, size_t bytes, int device)
 {
     fake_block b = {.bytes = bytes, .device = device, .file = -1, .owner = getpid()};
@@ -176,7 +176,8 @@ int fake_room_new(cuda_address *memory, size_t bytes, int device)
     }
     if (b.begin == NULL)
         return CUDA_OUT_OF_MEMORY;
-    memset(b.begin, 0xff, bytes);
+    if (!fake_only_counts())
+        memset(b.begin, 0xff, bytes);
     list(b);
     *memory = (cuda_address)(uintptr_t)b.begin;
     return 0;

@@ -106,7 +106,7 @@ static cuda_queue choose(void)
         if (o == NULL || !may_begin(o))
             continue;
         if (!o->has_begun) {
-            double delay_s = o->work.run != NULL ? draw_delay_s() : 0;
+            double delay_s = o->work.run != NULL && !fake_only_counts() ? draw_delay_s() : 0;
             o->has_begun = true;
             o->due_s = now_s() + delay_s;
             if (delay_s > 0 && o->work.begin != NULL)
@@ -238,6 +238,8 @@ void fake_append(cuda_queue q, const fake_work *work)
     watch_operands(o, work);
     for (int i = 0; i < work->n_operands && !fake_is_broken(); i++)
         fake_order_use(q, work->name, &work->operands[i]);
+    if (fake_only_counts())
+        fake_wait(q, q->enqueued);
 }
 
 void fake_append_wait(cuda_queue q, const struct CUevent_st *event)

@@ -239,6 +239,19 @@ static void run(const cuda_shim_call *call, const void *self)
     free(dynamic_shared);
 }
 
+/* Appends the launch to the log, without its template's arguments. Returns false if there is no log. */
+static bool log_launch(const char *name)
+{
+    const char *path = getenv("CUDA_SHIM_LOG");
+    FILE *log = path != NULL ? fopen(path, "a") : NULL;
+    if (log == NULL)
+        return false;
+    name += *name == '(';
+    fprintf(log, "launched %.*s\n", (int)strcspn(name, "<"), name);
+    fclose(log);
+    return true;
+}
+
 /* A launch that waits in a queue of the driver. */
 typedef struct waiting_launch {
     cuda_shim_call call;
@@ -263,6 +276,8 @@ void cuda_shim_begin(cudaStream_t queue, const cuda_shim_call *call, const void 
     if (call->shared_bytes > 48 << 10 && call->shared_bytes > asked_shared)
         stop("a launch with more than 48 KiB of shared memory, for which it did not ask");
     asked_shared = 0;
+    if (log_launch(call->name))
+        return;
     if (queue == NULL || enqueue == NULL)
         return run(call, self);
     waiting_launch *w = (waiting_launch *)aligned_alloc(16, (sizeof(*w) + self_bytes + 15) / 16 * 16);

@@ -41,7 +41,8 @@ typedef struct cuda_shim_call {
     void (*kernel)(const void *self);
 } cuda_shim_call;
 
-/* Runs the launch now if there is no queue; otherwise the driver's queue does, with a copy of `self`. */
+/* Runs the launch now if there is no queue; otherwise the driver's queue does, with a copy of `self`.
+ * CUDA_SHIM_LOG=FILE: no kernel runs; FILE gets a line with the name of each, in the order of the calls. */
 void cuda_shim_begin(cudaStream_t queue, const cuda_shim_call *call, const void *self, size_t self_bytes,
                      const fake_operand *operands, int n_operands);
 

@@ -29,6 +29,7 @@ tess_status cuda_shim_stream(tess_mem *mem, bool tensor, tess_stream **stream)
     tess_kernels_cuda_embedding(table);
     tess_kernels_cuda_cross_entropy(table);
     tess_kernels_cuda_copies(table);
+    tess_kernels_cuda_runs(table);
     tess_kernels_cuda_routing(table);
     if (tensor) {
         tess_kernels_cuda_tensor_gemm(table);

@@ -2,7 +2,9 @@
  * that depend on how many there are, one needs work space, and one has bits of its own: a program that takes the first
  * which is proposed gives itself away. fake_cublas_calls counts by way. CUBLAS_FAKE=none: it proposes nothing; variant:
  * only what is not to be taken; many: nothing for few rows. CUBLAS_FAKE_SLOW=WAY: that one takes 20 ms more for 20
- * or 65 rows, which no proof has. CUBLAS_FAKE_REFUSE=WAY:ROWS:ERROR: that one gives the error for this many rows. */
+ * or 65 rows, which no proof has. CUBLAS_FAKE_LOG=FILE: products are not computed; FILE gets a line for each: its m, n
+ * and k, and the bytes of an element of its result. CUBLAS_FAKE_REFUSE=WAY:ROWS:ERROR: that one gives the error for
+ * this many rows. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -159,6 +161,22 @@ static int refusal(int way, int64_t rows)
     return refuses ? error : 0;
 }
 
+/* Appends a product to the log. Returns false if there is none. */
+static bool log_product(int64_t m, int64_t n, int64_t k, int type, bool adds)
+{
+    const char *path = getenv("CUBLAS_FAKE_LOG");
+    if (path == NULL)
+        return false;
+    FILE *log = fopen(path, "ae");
+    if (log == NULL)
+        abort();
+    setvbuf(log, NULL, _IOFBF, BUFSIZ);
+    fprintf(log, "product %lld %lld %lld %d %d\n", (long long)m, (long long)n, (long long)k,
+            type == CUBLAS_TYPE_F32 ? 4 : 2, adds ? 1 : 0);
+    fclose(log);
+    return true;
+}
+
 /* A product in a queue. */
 typedef struct product {
     struct cublas_product_desc desc;
@@ -214,6 +232,8 @@ int fake_multiply(cublas_handle handle, cublas_desc desc, const void *alpha, con
     if (refusal(way, n) != 0)
         return refusal(way, n);
     fake_cublas_calls[way]++;
+    if (log_product(d_matrix->rows, n, k, d_matrix->type, *(const float *)beta != 0))
+        return 0;
     product *p = malloc(sizeof(*p));
     *p = (product){*desc, *a_matrix, *b_matrix, *d_matrix, a, b, d, *(const float *)beta, way};
     const fake_operand operands[] = {

@@ -14,7 +14,7 @@ import sys
 GPUS = {"A100": (80, 164), "H100": (90, 228), "H200": (90, 228), "B200": (100, 228)}
 THREADS, BLOCKS, REGISTERS, SECTOR = 2048, 32, 65536, 32
 CLASSES = "integer float double special convert move memory warp tensor control".split()
-COUNTS = "warp_instructions fused read written read_sectors written_sectors shared conflicts barriers".split()
+COUNTS = "warp_instructions fused read written read_sectors written_sectors shared conflicts barriers memory_read memory_written cache_sectors waits".split()
 
 
 def read_log(path):

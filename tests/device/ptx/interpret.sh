@@ -4,21 +4,22 @@
 # test.
 # TESS_PTX_JOBS: processes at a time (default: the number of cores). TESS_PTX_LARGE: products and attention at their larger shapes.
 set -u
-build=$1 how=$2
+build=$(realpath "$1") how=$2 here=$(realpath "$(dirname "$0")")
 ptx=$build/tests/ptx fake=$build/tests/cuda_fake
 [ -e "$ptx/ptx_norm" ] || { echo "SKIPPED: there is no PTX to interpret: make test-ptx builds it, where CUDA's nvcc is installed"; exit 77; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Tests with the rows linked, then those of the plug-in: a program and the cases to run, or "" for all.
-quick=(copy_rows convert rope glu norm rows routing gemm_fused ptx_attention)
+# Tests with the rows linked, then those of the plug-in: a program and the cases to run, or "" for all. whole_run: a model.
+quick=(copy_rows convert rope glu norm rows routing gemm_fused ptx_attention ptx_rows)
 slow=(reduce embedding cross_entropy adamw "attention output_and")
-plugin=("test_device_cuda every_row" "test_device_cuda_tensor " "test_device_cuda_products products_are_within" "test_device_cuda_products rows_do_not")
+plugin=("test_device_cuda every_row" "test_device_cuda_tensor " "test_device_cuda_products products_are_within" "test_device_cuda_products rows_do_not"
+    "whole_run gpt2" "whole_run llama")
 # Kernels that no test launches, and why: lines of left_out.txt with `all`, or with `quick` for the quick tests.
 declare -A left_out=()
 while read -r mode kernel reason; do
     [[ $mode == '#'* || ($mode == quick && $how == all) ]] || left_out[$kernel]=$reason
-done <"$(dirname "$0")/left_out.txt"
+done <"$here/left_out.txt"
 
 # The PTX of each target: one line a module. nvcc gives some targets the same, which need one run.
 for object in "$ptx"/*.o; do
@@ -43,7 +44,9 @@ esac
 one() { # TARGET PROGRAM [CASE]
     local name=$1-$2${3:+-$3} begin=$SECONDS code
     export TESS_PTX_TARGET=$1 TESS_PTX_LOG=$work/$name.log
-    if [[ $2 == test_* ]]; then
+    if [[ $2 == whole_run ]]; then
+        bash "$here/whole_run.sh" "$build/tessera" "$here/../../.." "$build" "$1" "$3" >"$work/$name.out" 2>&1
+    elif [[ $2 == test_* ]]; then
         LD_PRELOAD=$ptx/libtess_ptx.so LD_LIBRARY_PATH=$fake TESSERA_CUDA=$ptx/libtessera_cuda.so \
             TESSERA_CUBLAS=$([[ $2 == test_device_cuda ]] && echo off || echo own) "$build/tests/$2" ${3:+"$3"} >"$work/$name.out" 2>&1
     else
@@ -54,7 +57,7 @@ one() { # TARGET PROGRAM [CASE]
     echo "ok     $name ($((SECONDS - begin)) s)"
 }
 export -f one
-export ptx fake build work
+export ptx fake build work here
 
 for target in "${targets[@]}"; do
     for program in "${programs[@]}" "${plugin[@]}"; do

@@ -30,6 +30,8 @@ static void check_races(ptx_machine *m, const ptx_warp *w, int lane, const char 
                         uint64_t at, int bytes, uint32_t run, ptx_use use)
 {
     const int granule = m->kernel->granule, thread = w->first_thread + lane;
+    if (m->sample != NULL)
+        return;
     const ptx_actor who = {m->block, m->races.phase, m->races.turns[thread / PTX_WARP], thread};
     for (uint64_t g = at / (uint64_t)granule; g <= (at + (uint64_t)bytes - 1) / (uint64_t)granule; g++) {
         ptx_actor other;
@@ -95,6 +97,8 @@ char *ptx_global_at(ptx_machine *m, const ptx_warp *w, int lane, uint64_t addres
                  b == NULL ? ", where nothing is allocated" : "", b == NULL ? "" : ", at the end of an allocation");
     if (!b->of_gpu && ptx_heap_knows_gpus())
         ptx_stop(m, w, lane, "out of range: %llx is memory of the host", (unsigned long long)address);
+    if (m->sample != NULL)
+        return (char *)(uintptr_t)address;
     const uint64_t at = address - b->begin;
     for (int k = 0; k < bytes && b->unwritten != NULL; k++) {
         if (!is_write(use) && b->unwritten[at + (unsigned)k])
@@ -176,6 +180,8 @@ void ptx_count_global(ptx_machine *m, const uint64_t *address, uint32_t lanes, i
             if (k == 0)
                 sectors[n++] = s;
         }
+    for (int k = 0; k < n && m->sample != NULL; k++)
+        m->counts->cache_sectors += ptx_sample_sector(m->sample, sectors[k], writes);
     *(writes ? &m->counts->written_sectors : &m->counts->read_sectors) += (uint64_t)n;
     *(writes ? &m->counts->written_bytes : &m->counts->read_bytes) +=
         (uint64_t)bytes * (uint64_t)__builtin_popcount(lanes);

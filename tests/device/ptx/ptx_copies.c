@@ -66,6 +66,7 @@ void ptx_copy_commit(ptx_warp *w, uint32_t lanes)
 void ptx_copy_wait(ptx_machine *m, ptx_warp *w, int newest, uint32_t lanes)
 {
     int left = 0;
+    m->counts->waits += m->sample != NULL && w->n_pending > 0 && newest == 0;
     for (int c = 0; c < w->n_pending; c++) {
         const ptx_pending copy = w->pending[c];
         if (!(lanes >> copy.lane & 1) || (uint64_t)copy.group + (unsigned)newest >= w->copy_group[copy.lane]) {

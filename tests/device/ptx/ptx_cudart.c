@@ -1,16 +1,22 @@
 /* CUDA's runtime, of which the interpreter is the GPU: the functions that nvcc's host code calls. So the launches of
  * the real objects of src/device/cuda run here, with the PTX that nvcc put into them. TESS_PTX_TARGET chooses among its
  * targets ("sm_90a"; default: the first). TESS_PTX_LOG=FILE gets a line for each kernel that is registered and for each
- * launch. CUDA_SHIM_ERROR=LAUNCH:ERROR has one launch report an error, counted from 1. A fault ends the process. */
+ * launch. CUDA_SHIM_ERROR=LAUNCH:ERROR has one launch report an error, counted from 1. A fault ends the process.
+ * TESS_PTX_PLANT=KERNEL~N~FIND~TEXT plants an error: in the PTX of the first kernel whose name begins with KERNEL, the
+ * N-th FIND becomes TEXT. TESS_PTX_SAMPLE=N: launches only count. N of a launch's blocks run, and none of a launch that
+ * equals an earlier one (ptx_sample_key), so what kernels compute is not there. */
 #include <fcntl.h>
 #include <inttypes.h>
+#include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "device/cuda_fake/fake_work.h"
+#include "device/ptx/ptx_heap.h"
 #include "device/ptx/ptx_machine.h"
+#include "device/ptx/ptx_sample.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -19,6 +25,7 @@ enum {
     MOST_MODULES = 64,
     MOST_ARGUMENTS = 64,
     MOST_OPERANDS = 256,
+    MOST_SAMPLES = 4096,
     FATBIN_MAGIC = 0xba55ed50,
     PTX_ENTRY = 1,
     MAX_DYNAMIC_SHARED = 8, /* the attribute that asks for more than 48 KiB */
@@ -63,6 +70,12 @@ typedef struct registered_kernel {
     size_t shared; /* bytes that cudaFuncSetAttribute has allowed */
 } registered_kernel;
 
+/* The counts of a launch that ran, for those that equal it. */
+typedef struct known_launch {
+    uint64_t key;
+    ptx_counts counts;
+} known_launch;
+
 static loaded_module modules[MOST_MODULES];
 static registered_kernel kernels[MOST_KERNELS];
 static int n_modules, n_kernels, n_launches, last_error;
@@ -90,6 +103,69 @@ static bool is_wanted(const char *text, size_t bytes)
            (target[n] == '\n' || target[n] == ',');
 }
 
+static void append_log(const char *line)
+{
+    const char *path = getenv("TESS_PTX_LOG");
+    const int file = path != NULL ? open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600) : -1;
+    if (file < 0)
+        return;
+    if (write(file, line, strlen(line)) < 0)
+        stop("cannot write ", path);
+    close(file);
+}
+
+enum { MOST_GROUPS = 3 };
+
+/* Returns the text with a match replaced, where \1 and \2 in `by` are what its groups have matched. */
+static char *replace(const char *text, size_t bytes, const char *at, const regmatch_t *groups, const char *by)
+{
+    const size_t before = (size_t)(at - text) + (size_t)groups[0].rm_so;
+    size_t n = before;
+    char *planted =
+        ptx_heap_own(bytes + MOST_GROUPS * (size_t)(groups[0].rm_eo - groups[0].rm_so) + 2 * strlen(by) + 1);
+    if (planted == NULL)
+        stop("no memory for a planted error", "");
+    memcpy(planted, text, before);
+    for (; *by != '\0'; by++) {
+        const int group = by[0] == '\\' && by[1] > '0' && by[1] < '0' + MOST_GROUPS ? *++by - '0' : 0;
+        const size_t length = group > 0 ? (size_t)(groups[group].rm_eo - groups[group].rm_so) : 1;
+        memcpy(planted + n, group > 0 ? at + groups[group].rm_so : by, length);
+        n += length;
+    }
+    const char *rest = at + groups[0].rm_eo;
+    memcpy(planted + n, rest, bytes - (size_t)(rest - text));
+    return planted;
+}
+
+/* Returns the text with the error that TESS_PTX_PLANT names, or NULL: none is planted in this module. */
+static char *plant(const char *text, size_t bytes)
+{
+    char wish[512], entry[600], *rest = wish;
+    const char *given = getenv("TESS_PTX_PLANT");
+    snprintf(wish, sizeof(wish), "%s", given != NULL ? given : "");
+    const char *kernel = strsep(&rest, "~"), *number = strsep(&rest, "~"), *find = strsep(&rest, "~");
+    if (rest == NULL)
+        return NULL;
+    snprintf(entry, sizeof(entry), ".entry %s", kernel);
+    const char *begin = memmem(text, bytes, entry, strlen(entry)), *at = begin;
+    if (begin == NULL)
+        return NULL;
+    regex_t pattern;
+    regmatch_t groups[MOST_GROUPS] = {{.rm_eo = 0}};
+    if (regcomp(&pattern, find, REG_EXTENDED) != 0)
+        stop("TESS_PTX_PLANT has a bad pattern: ", find);
+    bool found = true;
+    for (long n = strtol(number, NULL, 10); n > 0 && found; n--) {
+        at += groups[0].rm_eo;
+        found = regexec(&pattern, at, MOST_GROUPS, groups, 0) == 0;
+    }
+    regfree(&pattern);
+    if (!found)
+        return NULL;
+    append_log("planted\n");
+    return replace(text, bytes, at, groups, rest);
+}
+
 static ptx_module *parse_fatbin(const fatbin_header *f)
 {
     const char *at = (const char *)f + f->header_bytes, *end = at + f->bytes;
@@ -107,23 +183,14 @@ static ptx_module *parse_fatbin(const fatbin_header *f)
         const size_t bytes = strnlen(text, e->bytes);
         if (!is_wanted(text, bytes))
             continue;
-        ptx_module *m = ptx_module_parse(text, bytes, error, sizeof(error));
+        const char *planted = plant(text, bytes);
+        ptx_module *m = planted != NULL ? ptx_module_parse(planted, strlen(planted), error, sizeof(error))
+                                        : ptx_module_parse(text, bytes, error, sizeof(error));
         if (m == NULL)
             stop(error, "");
         return m;
     }
     stop("no PTX for the target ", getenv("TESS_PTX_TARGET") != NULL ? getenv("TESS_PTX_TARGET") : "");
-}
-
-static void append_log(const char *line)
-{
-    const char *path = getenv("TESS_PTX_LOG");
-    const int file = path != NULL ? open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600) : -1;
-    if (file < 0)
-        return;
-    if (write(file, line, strlen(line)) < 0)
-        stop("cannot write ", path);
-    close(file);
 }
 
 EXPORT void **__cudaRegisterFatBinary(void *wrapper);
@@ -229,15 +296,35 @@ static void log_launch(const registered_kernel *r, const ptx_launch *l, const pt
     int n = snprintf(line, sizeof(line), "launch %s %s %s %u %u %zu", r->name, source_of(l->module),
                      l->kernel->approximates ? "approximates" : "exact", l->blocks, l->threads,
                      (size_t)l->kernel->shared_bytes + l->dynamic_shared);
-    const uint64_t counts[] = {c->warp_instructions, c->fused,          c->read_bytes,
-                               c->written_bytes,     c->read_sectors,   c->written_sectors,
-                               c->shared_accesses,   c->bank_conflicts, c->barriers};
+    const uint64_t counts[] = {
+        c->warp_instructions, c->fused,           c->read_bytes,     c->written_bytes, c->read_sectors,
+        c->written_sectors,   c->shared_accesses, c->bank_conflicts, c->barriers,      c->memory_read,
+        c->memory_written,    c->cache_sectors,   c->waits};
     for (int k = 0; k < PTX_CLASS_COUNT; k++)
         n += snprintf(line + n, sizeof(line) - (size_t)n, " %" PRIu64, c->instructions[k]);
     for (size_t k = 0; k < sizeof(counts) / sizeof(counts[0]); k++)
         n += snprintf(line + n, sizeof(line) - (size_t)n, " %" PRIu64, counts[k]);
     snprintf(line + n, sizeof(line) - (size_t)n, "\n");
     append_log(line);
+}
+
+/* Counts a sample of the launch, or takes the counts of an equal one. */
+static bool sample(const ptx_launch *launch, ptx_counts *counts, char *fault, size_t fault_size)
+{
+    static known_launch *known;
+    static int n_known;
+    const uint64_t key = ptx_sample_key(launch);
+    if (known == NULL && (known = ptx_heap_own(MOST_SAMPLES * sizeof(*known))) == NULL)
+        stop("no memory for counts", "");
+    for (int k = 0; k < n_known; k++)
+        if (known[k].key == key) {
+            *counts = known[k].counts;
+            return true;
+        }
+    const bool ran = ptx_run(launch, counts, fault, fault_size);
+    if (ran && n_known < MOST_SAMPLES)
+        known[n_known++] = (known_launch){key, *counts};
+    return ran;
 }
 
 /* A launch, with the values of its parameters. */
@@ -253,7 +340,8 @@ static bool run_launch(void *self)
     const kept_launch *k = self;
     char fault[1024];
     ptx_counts counts = {0};
-    if (!ptx_run(&k->launch, &counts, fault, sizeof(fault)))
+    if (k->launch.sample > 0 ? !sample(&k->launch, &counts, fault, sizeof(fault))
+                             : !ptx_run(&k->launch, &counts, fault, sizeof(fault)))
         stop(fault, "");
     log_launch(k->kernel, &k->launch, &counts);
     return true;
@@ -297,12 +385,17 @@ int __cudaLaunchKernel(void *kernel, dimensions grid, dimensions block, void **a
     registered_kernel *r = kernel;
     const size_t limit = r->shared > SHARED_UNASKED ? r->shared : SHARED_UNASKED;
     const ptx_kernel *code = kernel_of(r);
-    const ptx_launch launch = {
-        .kernel = code, .module = r->module->module, .blocks = grid.x, .threads = block.x, .dynamic_shared = shared};
-    const fake_enqueue enqueue = stream != NULL ? fake_find_enqueue() : NULL;
+    const char *wish = getenv("CUDA_SHIM_ERROR"), *samples = getenv("TESS_PTX_SAMPLE");
+    const ptx_launch launch = {.kernel = code,
+                               .module = r->module->module,
+                               .blocks = grid.x,
+                               .threads = block.x,
+                               .dynamic_shared = shared,
+                               .sample = samples != NULL ? (unsigned)strtoul(samples, NULL, 10) : 0};
+    /* A launch that only counts runs at once, so the log has the order of the calls. */
+    const fake_enqueue enqueue = stream != NULL && launch.sample == 0 ? fake_find_enqueue() : NULL;
     fake_operand operands[MOST_OPERANDS];
     int at, error;
-    const char *wish = getenv("CUDA_SHIM_ERROR");
     n_launches++;
     if (wish != NULL && sscanf(wish, "%d:%d", &at, &error) == 2 && at == n_launches)
         return last_error = error;

@@ -31,6 +31,10 @@ typedef struct ptx_counts {
     uint64_t shared_accesses;               /* passes of warps, the fewest that their size allows */
     uint64_t bank_conflicts;                /* passes more than those */
     uint64_t barriers;                      /* each counts once a block */
+    /* The rest is counted in samples only. */
+    uint64_t memory_read, memory_written; /* bytes that move if caches keep what blocks share */
+    uint64_t cache_sectors;               /* sectors that blocks use, each once a block and way */
+    uint64_t waits;                       /* loads from global memory of a warp, one after the other */
 } ptx_counts;
 
 typedef struct ptx_launch {
@@ -39,9 +43,13 @@ typedef struct ptx_launch {
     unsigned blocks, threads;
     size_t dynamic_shared;
     void *const *arguments; /* (n_parameters) addresses of the values */
+    unsigned sample;        /* number of blocks that run; 0: all */
 } ptx_launch;
 
-/* Runs a kernel. Returns false after a fault, and writes it to `fault`. `counts` grows; NULL: nothing is counted. */
+/* Runs a kernel. Returns false after a fault, and writes it to `fault`. `counts` grows; NULL: nothing is counted.
+ * A sample runs the first block, the last, and others between, which are equally far apart. Its counts are those of the
+ * whole launch, as if its other blocks did the same on average. It does not look for races and for values that nothing
+ * has written. `counts` must be zeros. */
 bool ptx_run(const ptx_launch *launch, ptx_counts *counts, char *fault, size_t fault_size);
 
 #endif

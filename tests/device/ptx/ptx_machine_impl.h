@@ -7,6 +7,7 @@
 #include "device/ptx/ptx_heap.h"
 #include "device/ptx/ptx_machine.h"
 #include "device/ptx/ptx_races.h"
+#include "device/ptx/ptx_sample.h"
 
 enum { PTX_MOST_WARPS = 32, PTX_ALL_LANES = -1 };
 
@@ -27,6 +28,11 @@ typedef struct ptx_pending {
     uint32_t group;
 } ptx_pending;
 
+/* The number of loads one after the other, in straight code, that a register's value needs. */
+typedef struct ptx_loads {
+    uint32_t code, n;
+} ptx_loads;
+
 typedef struct ptx_warp {
     int first_thread;
     uint64_t (*registers)[PTX_WARP];
@@ -39,6 +45,9 @@ typedef struct ptx_warp {
     uint32_t copy_group[PTX_WARP]; /* number of each lane's next group of copies */
     ptx_pending *pending;
     int n_pending, pending_room;
+    ptx_loads *loads; /* (registers) NULL: not a sample */
+    uint32_t code;    /* number of the straight code that runs */
+    uint32_t most_loads;
 } ptx_warp;
 
 /* A place without a value that a load has read. */
@@ -61,8 +70,9 @@ typedef struct ptx_machine {
     uint8_t *shared_state; /* PTX_WRITTEN and PTX_IN_FLIGHT for each byte */
     size_t shared_bytes;
     ptx_races races;
-    bool unwritten;    /* the newest load has read bytes that nothing has written */
-    ptx_source source; /* the newest such load */
+    ptx_sample *sample; /* NULL: all blocks run */
+    bool unwritten;     /* the newest load has read bytes that nothing has written */
+    ptx_source source;  /* the newest such load */
     uint64_t steps_left;
     const ptx_instruction *now; /* the instruction that runs, and its thread, for messages */
     char *fault;

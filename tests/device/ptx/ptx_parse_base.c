@@ -9,8 +9,15 @@
 
 #include "device/ptx/ptx_parser.h"
 
+/* Small allocations share chunks of this size, because the interpreter's malloc lists every block (ptx_heap.h). 0: each
+ * has a block of its own, so sanitizers see its end. */
+#ifndef PTX_CHUNK_BYTES
+#define PTX_CHUNK_BYTES 0
+#endif
+
 struct ptx_memory {
     struct ptx_memory *next;
+    size_t used, room;
     max_align_t bytes[];
 };
 
@@ -25,14 +32,38 @@ void ptx_parse_fail(ptx_parser *p, int line, const char *format, ...)
     longjmp(p->failed, 1);
 }
 
-void *ptx_parse_alloc(ptx_parser *p, size_t bytes)
+/* Adds a block to a list. */
+static struct ptx_memory *add_block(ptx_parser *p, struct ptx_memory **list, size_t bytes)
 {
     struct ptx_memory *m = calloc(1, sizeof(*m) + bytes);
     if (m == NULL)
         ptx_parse_fail(p, p->line, "no memory for %zu bytes", bytes);
-    m->next = p->module->memory;
-    p->module->memory = m;
+    m->room = bytes;
+    m->next = *list;
+    *list = m;
+    return m;
+}
+
+/* The first block of the module's list is the chunk that is filled. */
+void *ptx_parse_alloc_alone(ptx_parser *p, size_t bytes)
+{
+    struct ptx_memory *first = p->module->memory;
+    struct ptx_memory *m = add_block(p, first != NULL ? &first->next : &p->module->memory, bytes);
+    m->used = bytes;
     return m->bytes;
+}
+
+void *ptx_parse_alloc(ptx_parser *p, size_t bytes)
+{
+    struct ptx_memory *m = p->module->memory;
+    if (bytes > PTX_CHUNK_BYTES / 4)
+        return ptx_parse_alloc_alone(p, bytes);
+    if (m == NULL || m->room - m->used < bytes)
+        m = add_block(p, &p->module->memory, PTX_CHUNK_BYTES);
+    void *memory = (char *)m->bytes + m->used;
+    const size_t aligned = (bytes + sizeof(max_align_t) - 1) / sizeof(max_align_t) * sizeof(max_align_t);
+    m->used = aligned < m->room - m->used ? m->used + aligned : m->room;
+    return memory;
 }
 
 void *ptx_parse_grow(ptx_parser *p, void *array, int n, size_t size)

@@ -84,7 +84,7 @@ void ptx_parse_module_variable(ptx_parser *p, ptx_space space)
     ptx_module *m = p->module;
     ptx_variable v = ptx_parse_declaration(p, space, &element);
     if (space != PTX_SHARED) {
-        char *memory = ptx_parse_alloc(p, v.bytes + v.align);
+        char *memory = ptx_parse_alloc_alone(p, v.bytes + v.align);
         v.offset = ((uint64_t)(uintptr_t)memory + v.align - 1) / v.align * v.align;
     }
     if (ptx_takes(&p->tokens, "=")) {

@@ -56,6 +56,8 @@ typedef struct ptx_parser {
 _Noreturn void ptx_parse_fail(ptx_parser *p, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Returns memory of the module, of zeros. */
 void *ptx_parse_alloc(ptx_parser *p, size_t bytes);
+/* The same, in a block of its own: memory that kernels use. */
+void *ptx_parse_alloc_alone(ptx_parser *p, size_t bytes);
 /* Returns room for element n of an array of n elements, which may move. */
 void *ptx_parse_grow(ptx_parser *p, void *array, int n, size_t size);
 /* Returns the slot of a constant. */

@@ -253,6 +253,47 @@ static void count(ptx_machine *m, const ptx_instruction *i, uint32_t lanes)
         m->counts->fused += n;
 }
 
+/* ptxas moves loads up to the beginning of straight code, but not before a store, which may write what they load. */
+static bool ends_straight_code(const ptx_instruction *i)
+{
+    switch (i->kind) {
+    case PTX_BRANCH:
+    case PTX_BRANCH_INDEXED:
+    case PTX_EXIT:
+    case PTX_BARRIER:
+    case PTX_COPY_WAIT:
+        return true;
+    case PTX_STORE:
+    case PTX_ATOMIC:
+        return i->space == PTX_GLOBAL || i->space == PTX_GENERIC;
+    default:
+        return false;
+    }
+}
+
+static uint32_t loads_before(const ptx_warp *w, int slot)
+{
+    return slot >= 0 && w->loads[slot].code == w->code ? w->loads[slot].n : 0;
+}
+
+/* Counts the loads that straight code has one after the other, because one needs the value of another. */
+static void count_waits(ptx_machine *m, ptx_warp *w, const ptx_instruction *i)
+{
+    uint32_t n = loads_before(w, i->base);
+    for (int k = 0; k < i->n_in; k++)
+        n = loads_before(w, i->in[k]) > n ? loads_before(w, i->in[k]) : n;
+    n += i->kind == PTX_LOAD && (i->space == PTX_GLOBAL || i->space == PTX_GENERIC);
+    for (int k = 0; k < i->n_out; k++)
+        if (i->out[k] >= 0)
+            w->loads[i->out[k]] = (ptx_loads){w->code, n};
+    w->most_loads = n > w->most_loads ? n : w->most_loads;
+    if (ends_straight_code(i)) {
+        m->counts->waits += w->most_loads;
+        w->most_loads = 0;
+        w->code++;
+    }
+}
+
 /* Runs an instruction that does not change the order of instructions. */
 static void run_plain(ptx_machine *m, ptx_warp *w, const ptx_instruction *i, uint32_t lanes)
 {
@@ -325,6 +366,8 @@ static void run_group(ptx_machine *m, ptx_warp *w, int at, uint32_t lanes)
         if (active == 0)
             continue;
         count(m, i, active);
+        if (m->sample != NULL)
+            count_waits(m, w, i);
         switch (i->kind) {
         case PTX_BRANCH:
             if (active == lanes) {
@@ -410,6 +453,10 @@ static void begin_warp(ptx_machine *m, ptx_warp *w)
                     {k->warpid, (uint64_t)w->first_thread / PTX_WARP, 0}};
     w->live = threads >= PTX_WARP ? UINT32_MAX : (UINT32_C(1) << threads) - 1;
     w->n_groups = w->n_pending = 0;
+    if (m->sample != NULL)
+        memset(w->loads, 0, (size_t)k->n_registers * sizeof(w->loads[0]));
+    w->code = 1;
+    w->most_loads = 0;
     memset(w->known, 0, (size_t)k->n_registers * sizeof(w->known[0]));
     memset(w->local_written, 0, (size_t)k->local_bytes * PTX_WARP);
     memset(w->copy_group, 0, sizeof(w->copy_group));
@@ -488,6 +535,8 @@ static void take_memory(ptx_machine *m)
         w->first_thread = n * PTX_WARP;
         w->registers = take(m, (size_t)k->n_registers * sizeof(w->registers[0]));
         w->known = take(m, (size_t)k->n_registers * sizeof(w->known[0]));
+        if (m->sample != NULL)
+            w->loads = take(m, (size_t)k->n_registers * sizeof(w->loads[0]));
         w->local = take(m, (size_t)k->local_bytes * PTX_WARP);
         w->local_written = take(m, (size_t)k->local_bytes * PTX_WARP);
     }
@@ -501,12 +550,27 @@ static void free_memory(ptx_machine *m)
     for (size_t k = 0; k < sizeof(memory) / sizeof(memory[0]); k++)
         ptx_heap_own_free(memory[k]);
     for (int n = 0; n < m->n_warps; n++) {
-        void *const of_warp[] = {m->warps[n].registers, m->warps[n].known, m->warps[n].local, m->warps[n].local_written,
-                                 m->warps[n].pending};
+        void *const of_warp[] = {m->warps[n].registers,     m->warps[n].known,   m->warps[n].local,
+                                 m->warps[n].local_written, m->warps[n].pending, m->warps[n].loads};
         for (size_t k = 0; k < sizeof(of_warp) / sizeof(of_warp[0]); k++)
             ptx_heap_own_free(of_warp[k]);
     }
+    ptx_sample_free(m->sample);
     ptx_heap_own_free(m);
+}
+
+static void run_blocks(ptx_machine *m)
+{
+    const unsigned all = m->launch->blocks, some = m->launch->sample;
+    const unsigned n = some == 0 || some > all ? all : some;
+    for (unsigned k = 0; k < n; k++) {
+        m->block = n == all || n == 1 ? k : (unsigned)((uint64_t)k * (all - 1) / (n - 1));
+        if (m->sample != NULL)
+            ptx_sample_block(m->sample);
+        run_block(m);
+    }
+    if (m->sample != NULL)
+        ptx_sample_end(m->sample, n, m->counts);
 }
 
 static void run(ptx_machine *m)
@@ -521,9 +585,10 @@ static void run(ptx_machine *m)
     m->n_warps = ((int)l->threads + PTX_WARP - 1) / PTX_WARP;
     m->shared_bytes = (size_t)m->kernel->shared_bytes + l->dynamic_shared;
     m->races.launch_run = ptx_new_run();
+    if (l->sample > 0 && (m->sample = ptx_sample_create(l)) == NULL)
+        ptx_stop(m, NULL, -1, "no memory for a sample");
     take_memory(m);
-    for (m->block = 0; m->block < l->blocks; m->block++)
-        run_block(m);
+    run_blocks(m);
 }
 
 bool ptx_run(const ptx_launch *launch, ptx_counts *counts, char *fault, size_t fault_size)

@@ -252,14 +252,13 @@ template <typename E, int N> static __global__ void __launch_bounds__(THREADS, B
     }
 }
 
-/* Computes delta[t,h] = dout[t,h] . out[t,h]. Each thread computes one. */
-template <typename E> static __global__ void delta_kernel(attention_call c, int seq)
+/* Computes delta[t,h] = dout[t,h] . out[t,h] of n queries' heads. Each thread computes one. */
+template <typename E> static __global__ void delta_kernel(attention_call c, int64_t n)
 {
-    const tess_attention_seq &s = c.seqs[seq].s;
-    TESS_CUDA_EACH(i, s.q_len * c.H)
+    TESS_CUDA_EACH(i, n)
     {
-        cuda_division token = cuda_divide(i, c.H);
-        int64_t row = s.q_begin + token.quotient, h = token.rest;
+        cuda_division query = cuda_divide(i, c.H);
+        int64_t row = row_of_query(c, query.quotient), h = query.rest;
         const E *x = (const E *)c.dout + row * c.dout_stride + h * c.D,
                 *y = (const E *)c.out + row * c.out_stride + h * c.D;
         float sum = 0;
@@ -498,14 +497,10 @@ template <typename E> static tess_status launch(tess_stream *s, attention_call *
                               : launch_sized<E, 8>(s, c, pass);
 }
 
-template <typename E> static tess_status launch_delta(tess_stream *s, const attention_call *c)
+template <typename E> static tess_status launch_delta(tess_stream *s, attention_call *c)
 {
-    for (int i = 0; i < c->n_seqs; i++) {
-        int64_t n = c->seqs[i].s.q_len * c->H;
-        if (n > 0)
-            TESS_TRY(TESS_CUDA_LAUNCH(delta_kernel<E>, tess_cuda_blocks(n, THREADS), THREADS, 0, s, *c, i));
-    }
-    return TESS_OK;
+    const int64_t n = attention_cut_tiles(c, 1, 1) * c->H;
+    return n > 0 ? TESS_CUDA_LAUNCH(delta_kernel<E>, tess_cuda_blocks(n, THREADS), THREADS, 0, s, *c, n) : TESS_OK;
 }
 
 /* The sequences of one launch. begins: they are the first ones of the call. */

@@ -34,75 +34,96 @@ static __device__ inline float base_of(float largest)
     return largest == -INFINITY ? 0 : largest;
 }
 
-/* Returns the largest value of the 64 threads of a group to each of them. `room` (THREADS) is shared memory. All
+/* Returns the largest value of the 64 threads of a group to each of them. `room` (THREADS / WARP) is shared memory. All
  * threads of the block must call this. */
-static __device__ float largest_of_group(float mine, float *room)
+static __device__ inline float largest_of_group(float mine, float *room)
 {
-    unsigned first = threadIdx.x / LANES * LANES;
+    const unsigned warp = threadIdx.x / WARP;
+    for (unsigned apart = WARP / 2; apart > 0; apart /= 2)
+        mine = v_max(mine, __shfl_xor_sync(0xffffffffu, mine, apart));
     __syncthreads();
-    room[threadIdx.x] = mine;
+    if (threadIdx.x % WARP == 0)
+        room[warp] = mine;
     __syncthreads();
-    for (unsigned apart = LANES / 2; apart > 0; apart /= 2) {
-        if (threadIdx.x - first < apart)
-            room[threadIdx.x] = v_max(room[threadIdx.x], room[threadIdx.x + apart]);
-        __syncthreads();
+    return v_max(room[warp / 2 * 2], room[warp / 2 * 2 + 1]);
+}
+
+/* Folds two partial sums of each thread of a group: i + (i + 32), then 16, 8, 4, 2, 1. The group's first thread
+ * receives the sums. `room` (2, THREADS) */
+static __device__ inline void fold_group(float *first, float *second, float *room)
+{
+    __syncthreads();
+    room[threadIdx.x] = *first;
+    room[THREADS + threadIdx.x] = *second;
+    __syncthreads();
+    if (threadIdx.x % LANES < WARP) {
+        *first += room[threadIdx.x + WARP];
+        *second += room[THREADS + threadIdx.x + WARP];
     }
-    return room[first];
+    *first = cuda_fold(*first, WARP / 2);
+    *second = cuda_fold(*second, WARP / 2);
 }
 
-/* Folds the partial sums of a group: i + (i + 32), then 16, 8, 4, 2, 1. The group's first thread receives the sum. */
-static __device__ float fold_group(float mine, float *room)
+/* Returns a logit as the softmax takes it. BENDS: with a factor or a soft cap. Kernels without are compiled apart,
+ * since the questions would cost as much as their answers. */
+template <bool BENDS> static __device__ inline float bent(const tess_cross_entropy &a, float x)
 {
-    __syncthreads();
-    room[threadIdx.x] = mine;
-    __syncthreads();
-    if (threadIdx.x % LANES < WARP)
-        mine += room[threadIdx.x + WARP];
-    return cuda_fold(mine, WARP / 2);
-}
-
-/* Returns a logit as the softmax takes it. */
-static __device__ inline float bent(const tess_cross_entropy &a, float x)
-{
-    if (!tess_bends_logits(&a))
+    if (!BENDS)
         return x;
     x *= tess_factor_of(a.factor);
     return a.soft_cap != 0 ? v_soft_cap(x, a.soft_cap, 1 / a.soft_cap) : x;
 }
 
 /* Returns the soft cap's derivative at the bent logit z; 1 without a cap. */
-static __device__ inline float slope_at(const tess_cross_entropy &a, float z)
+template <bool BENDS> static __device__ inline float slope_at(const tess_cross_entropy &a, float z)
 {
-    return a.soft_cap != 0 ? v_soft_cap_slope(z, 1 / a.soft_cap) : 1;
+    return BENDS && a.soft_cap != 0 ? v_soft_cap_slope(z, 1 / a.soft_cap) : 1;
 }
 
-/* Each group sums a chunk. Groups beyond the last chunk have no logits. */
-static __device__ void sum_chunks(const tess_cross_entropy &a, const float *x, softmax_chunk *chunks)
+/* Reads N logits, `apart` apart, from x[first] on, as the softmax takes them. Those from `end` on are `missing`. */
+template <bool BENDS, int N>
+static __device__ inline void read_logits(const tess_cross_entropy &a, float (&to)[N], const float *x, int64_t first,
+                                          int apart, int64_t end, float missing)
 {
-    __shared__ float room[THREADS];
-    const int64_t V = a.V;
+    x += first;
+    if (first + (N - 1) * apart < end) {
+        TESS_CUDA_UNROLL
+        for (int i = 0; i < N; i++)
+            to[i] = bent<BENDS>(a, x[i * apart]);
+        return;
+    }
+    TESS_CUDA_UNROLL
+    for (int i = 0; i < N; i++)
+        to[i] = first + i * apart < end ? bent<BENDS>(a, x[i * apart]) : missing;
+}
+
+/* Each group sums a chunk. Groups beyond the last chunk have no logits. A logit that is missing counts as a masked one,
+ * whose exponential is 0. */
+template <bool BENDS>
+static __device__ inline void sum_chunks(const tess_cross_entropy &a, const float *x, softmax_chunk *chunks)
+{
+    __shared__ float room[2 * THREADS], largest_room[THREADS / WARP];
     const float inv_temperature = a.inv_temperature;
-    int64_t n_chunks = (V + TESS_SOFTMAX_CHUNK - 1) / TESS_SOFTMAX_CHUNK;
-    unsigned lane = threadIdx.x % LANES;
+    const bool wants_mean = a.entropy != NULL || a.dentropy != NULL;
+    const int64_t n_chunks = (a.V + TESS_SOFTMAX_CHUNK - 1) / TESS_SOFTMAX_CHUNK;
+    const unsigned lane = threadIdx.x % LANES;
     for (int64_t round = 0; round < n_chunks; round += GROUPS) {
-        int64_t chunk = round + threadIdx.x / LANES, begin = chunk * TESS_SOFTMAX_CHUNK + lane;
+        const int64_t chunk = round + threadIdx.x / LANES;
         float own[OWN], largest = -INFINITY, e_sum = 0, ex_sum = 0;
+        read_logits<BENDS>(a, own, x, chunk * TESS_SOFTMAX_CHUNK + lane, LANES, a.V, -INFINITY);
         TESS_CUDA_UNROLL
-        for (int i = 0; i < OWN; i++) {
-            own[i] = begin + i * LANES < V ? bent(a, x[begin + i * LANES]) : -INFINITY;
+        for (int i = 0; i < OWN; i++)
             largest = v_max(largest, own[i]);
-        }
-        largest = largest_of_group(largest, room);
+        largest = largest_of_group(largest, largest_room);
+        const float base = base_of(largest);
         TESS_CUDA_UNROLL
         for (int i = 0; i < OWN; i++) {
-            if (begin + i * LANES >= V)
-                continue;
-            float d = (own[i] - base_of(largest)) * inv_temperature, e = v_exp(d);
+            const float d = (own[i] - base) * inv_temperature, e = v_exp(d);
             e_sum += e;
-            ex_sum += e == 0 ? 0 : e * d;
+            if (wants_mean)
+                ex_sum += e == 0 ? 0 : e * d;
         }
-        e_sum = fold_group(e_sum, room);
-        ex_sum = fold_group(ex_sum, room);
+        fold_group(&e_sum, &ex_sum, room);
         if (lane == 0 && chunk < n_chunks) {
             softmax_chunk sums = {largest, e_sum, ex_sum};
             chunks[chunk] = sums;
@@ -142,35 +163,37 @@ static __device__ float gradient_at_target(const softmax_row &row, float weight,
 
 /* dx may be x's memory. The writes of a chunk cover logits of the same chunk and of earlier ones, so the whole chunk is
  * read before any of it is written. */
-template <typename E>
-static __device__ void write_gradient(const tess_cross_entropy &a, const float *x, const softmax_chunk *chunks,
-                                      const softmax_row &row, float weight, float dentropy, E *dx)
+template <typename E, bool BENDS>
+static __device__ inline void write_gradient(const tess_cross_entropy &a, const float *x, const softmax_chunk *chunks,
+                                             const softmax_row &row, float weight, float dentropy, E *dx)
 {
     const int64_t V = a.V;
     const float inv_temperature = a.inv_temperature;
     for (int64_t chunk = 0, begin = 0; begin < V; chunk++, begin += TESS_SOFTMAX_CHUNK) {
-        float chunk_largest = chunks[chunk].largest, gradient[SHARE];
-        float scale = v_exp((chunk_largest - row.largest) * inv_temperature) * row.inverse;
+        const float base = base_of(chunks[chunk].largest);
+        const float scale = v_exp((chunks[chunk].largest - row.largest) * inv_temperature) * row.inverse;
+        const int64_t first = begin + threadIdx.x;
+        float own[SHARE];
+        read_logits<BENDS>(a, own, x, first, THREADS, V, 0);
         TESS_CUDA_UNROLL
         for (int k = 0; k < SHARE; k++) {
-            int64_t i = begin + k * THREADS + threadIdx.x;
-            float own = i < V ? bent(a, x[i]) : 0;
-            float e = v_exp((own - base_of(chunk_largest)) * inv_temperature) * slope_at(a, own);
-            float d = (own - row.largest) * inv_temperature;
+            const float e = v_exp((own[k] - base) * inv_temperature) * slope_at<BENDS>(a, own[k]);
             if (dentropy == 0)
-                gradient[k] = e * (scale * weight);
+                own[k] = e * (scale * weight);
             else
-                gradient[k] = e == 0 ? 0 : e * scale * fmaf(-dentropy, d - row.mean, weight);
+                own[k] = e == 0
+                             ? 0
+                             : e * scale * fmaf(-dentropy, (own[k] - row.largest) * inv_temperature - row.mean, weight);
         }
         __syncthreads();
         TESS_CUDA_UNROLL
         for (int k = 0; k < SHARE; k++)
-            if (begin + k * THREADS + threadIdx.x < V)
-                cuda_store(&dx[begin + k * THREADS + threadIdx.x], gradient[k]);
+            if (first + k * THREADS < V)
+                cuda_store(dx + first + k * THREADS, own[k]);
     }
 }
 
-template <typename E> static __global__ void cross_entropy_kernel(tess_cross_entropy a)
+template <typename E, bool BENDS> static __global__ void cross_entropy_kernel(tess_cross_entropy a)
 {
     TESS_CUDA_DYNAMIC_SHARED(softmax_chunk, chunks); /* all chunks of the row */
     __shared__ softmax_row row;
@@ -180,9 +203,9 @@ template <typename E> static __global__ void cross_entropy_kernel(tess_cross_ent
     int32_t target = a.targets[r];
     float logprob = 0, entropy = 0;
     if (target >= 0) {
-        sum_chunks(a, x, chunks);
+        sum_chunks<BENDS>(a, x, chunks);
         if (threadIdx.x == 0)
-            row = join_chunks(chunks, n_chunks, a.inv_temperature, bent(a, x[target]), &logprob, &entropy);
+            row = join_chunks(chunks, n_chunks, a.inv_temperature, bent<BENDS>(a, x[target]), &logprob, &entropy);
         __syncthreads();
     }
     if (threadIdx.x == 0 && a.logprob != NULL)
@@ -196,13 +219,20 @@ template <typename E> static __global__ void cross_entropy_kernel(tess_cross_ent
             cuda_store(&dx[i], 0.0f);
         return;
     }
-    float factor = tess_factor_of(a.factor), slope = slope_at(a, bent(a, x[target]));
+    float factor = tess_factor_of(a.factor), slope = slope_at<BENDS>(a, bent<BENDS>(a, x[target]));
     float weight = (a.dlogprob != NULL ? -a.dlogprob[r] : 1.0f) * a.inv_temperature * factor;
     float dentropy = a.dentropy != NULL ? a.dentropy[r] * a.inv_temperature * factor : 0;
-    write_gradient(a, x, chunks, row, weight, dentropy, dx);
+    write_gradient<E, BENDS>(a, x, chunks, row, weight, dentropy, dx);
     __syncthreads();
     if (threadIdx.x == 0)
         cuda_store(&dx[target], gradient_at_target(row, weight, dentropy) * slope);
+}
+
+template <typename E> static tess_status launch(tess_stream *s, const tess_cross_entropy *a, int64_t n_chunks)
+{
+    const size_t bytes = (size_t)n_chunks * sizeof(softmax_chunk);
+    return tess_bends_logits(a) ? TESS_CUDA_LAUNCH((cross_entropy_kernel<E, true>), a->n, THREADS, bytes, s, *a)
+                                : TESS_CUDA_LAUNCH((cross_entropy_kernel<E, false>), a->n, THREADS, bytes, s, *a);
 }
 
 static tess_status cross_entropy(tess_stream *s, const tess_cross_entropy *a)
@@ -211,8 +241,7 @@ static tess_status cross_entropy(tess_stream *s, const tess_cross_entropy *a)
     TESS_TRY(tess_check_cross_entropy(a));
     if (a->n == 0)
         return TESS_OK;
-    return TESS_CUDA_LAUNCH_OF(a->dtype, cross_entropy_kernel, a->n, THREADS, (size_t)n_chunks * sizeof(softmax_chunk),
-                               s, *a);
+    return a->dtype == TESS_F32 ? launch<float>(s, a, n_chunks) : launch<cuda_bf16>(s, a, n_chunks);
 }
 
 void tess_kernels_cuda_cross_entropy(tess_kernels *k)

@@ -3,6 +3,9 @@
 #ifndef TESS_DEVICE_CUDA_KERNELS_CUDA_ATTENTION_H
 #define TESS_DEVICE_CUDA_KERNELS_CUDA_ATTENTION_H
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "device/cuda/cuda_types.h"
 #include "device/ref/ref_attention.h"
 
@@ -41,6 +44,13 @@ static __device__ inline const attention_seq *seq_of_tile(const attention_call &
     while (i + 1 < c.n_seqs && c.seqs[i + 1].first_tile <= tile)
         i++;
     return &c.seqs[i];
+}
+
+/* The row of query number `i` of the launch. Tiles must be single queries (attention_cut_tiles with a tile of 1). */
+static __device__ inline int64_t row_of_query(const attention_call &c, int64_t i)
+{
+    const attention_seq *seq = seq_of_tile(c, i);
+    return seq->s.q_begin + i - seq->first_tile;
 }
 
 /* The same as tess_attention_block. `begin`: the sequence's k_begin, or 0 if the call has all keys. */
@@ -192,7 +202,28 @@ static inline int64_t attention_pages_of(const tess_attention_seq *s)
     return s->pages != NULL ? (s->k_len + TESS_ATTENTION_BLOCK - 1) / TESS_ATTENTION_BLOCK : 0;
 }
 
-/* Copies the page tables of the launch's sequences to the device. c->scratch points to `floats` floats behind them. */
+/* Copies the page tables of the launch's sequences to the device, in one piece. */
+static inline tess_status attention_upload_pages(tess_stream *s, attention_call *c, int64_t n_pages, int32_t *to)
+{
+    int32_t *const tables = (int32_t *)malloc((size_t)n_pages * sizeof(int32_t));
+    int64_t done = 0;
+    TESS_CHECK(tables != NULL, TESS_E_NOMEM, "attention: no memory for tables of %lld pages", (long long)n_pages);
+    for (int i = 0; i < c->n_seqs; i++) {
+        tess_attention_seq *seq = &c->seqs[i].s;
+        const int64_t n = attention_pages_of(seq);
+        if (n == 0)
+            continue;
+        memcpy(tables + done, seq->pages, (size_t)n * sizeof(int32_t));
+        seq->pages = to + done;
+        done += n;
+    }
+    const tess_status status = tess_cuda_upload(s, to, tables, (size_t)done * sizeof(int32_t));
+    free(tables);
+    return status;
+}
+
+/* Takes work space for the page tables of the launch's sequences, which it copies there, and for `floats` floats, which
+ * c->scratch points to. */
 static inline tess_status attention_take_scratch(tess_stream *s, attention_call *c, int64_t floats)
 {
     int64_t n_pages = 0;
@@ -203,18 +234,8 @@ static inline tess_status attention_take_scratch(tess_stream *s, attention_call 
     n_pages = (n_pages + 3) / 4 * 4; /* keeps the floats aligned to 16 bytes */
     void *memory;
     TESS_TRY(tess_cuda_scratch(s, (size_t)n_pages * sizeof(int32_t) + (size_t)floats * sizeof(float), &memory));
-    int32_t *next = (int32_t *)memory;
-    c->scratch = (float *)(next + n_pages);
-    for (int i = 0; i < c->n_seqs; i++) {
-        tess_attention_seq *seq = &c->seqs[i].s;
-        const int64_t n = attention_pages_of(seq);
-        if (n == 0)
-            continue;
-        TESS_TRY(tess_cuda_upload(s, next, seq->pages, (size_t)n * sizeof(int32_t)));
-        seq->pages = next;
-        next += n;
-    }
-    return TESS_OK;
+    c->scratch = (float *)((int32_t *)memory + n_pages);
+    return n_pages > 0 ? attention_upload_pages(s, c, n_pages, (int32_t *)memory) : TESS_OK;
 }
 
 /* Returns the number of rows of q, out and lse that the call covers. */

@@ -1,5 +1,6 @@
 /* Rows that compute each element from a few others. Their speed is limited by memory. Neighbouring threads take
- * neighbouring elements, so that a warp reads and writes whole sectors. */
+ * neighbouring elements, so that a warp reads and writes whole sectors; the rows of activations take several by one
+ * access. */
 #include <math.h>
 
 #include "device/cuda/cuda_rows.h"
@@ -12,80 +13,131 @@
 
 enum { THREADS = 256 };
 
+/* Launches kernel<E, N> for n elements. A thread has N neighbouring ones: WIDE of bfloat16, which one access reads, if
+ * `wide`. Then WIDE divides n. */
+enum { WIDE = 8 };
+#define LAUNCH_WIDE(dtype, wide, kernel, n, s, ...)                                                               \
+    ((dtype) == TESS_F32                                                                                          \
+         ? TESS_CUDA_LAUNCH((kernel<float, 1>), tess_cuda_blocks(n, THREADS), THREADS, 0, s, __VA_ARGS__)         \
+     : (wide) ? TESS_CUDA_LAUNCH((kernel<cuda_bf16, WIDE>), tess_cuda_blocks((n) / WIDE, THREADS), THREADS, 0, s, \
+                                 __VA_ARGS__)                                                                     \
+              : TESS_CUDA_LAUNCH((kernel<cuda_bf16, 1>), tess_cuda_blocks(n, THREADS), THREADS, 0, s, __VA_ARGS__))
+
 /* ---- Activations ---- */
-template <typename E> static __global__ void act_forward_kernel(tess_act_args a)
+template <typename E, int N> static __global__ void act_forward_kernel(tess_act_args a)
 {
-    TESS_CUDA_EACH(i, a.n)
-    cuda_store((E *)a.y + i, v_activate(cuda_load((const E *)a.x + i), a.act));
+    TESS_CUDA_EACH(i, a.n / N)
+    {
+        float x[N];
+        cuda_load_some(x, (const E *)a.x + i * N);
+        TESS_CUDA_UNROLL
+        for (int j = 0; j < N; j++)
+            x[j] = v_activate(x[j], a.act);
+        cuda_store_some((E *)a.y + i * N, x);
+    }
 }
 
 static tess_status act_forward(tess_stream *s, const tess_act_args *a)
 {
+    const bool wide = a->n % WIDE == 0 && cuda_is_wide(a->x) && cuda_is_wide(a->y);
     TESS_TRY(tess_check_dtype("activation", a->dtype));
     if (a->n == 0)
         return TESS_OK;
-    return TESS_CUDA_LAUNCH_OF(a->dtype, act_forward_kernel, tess_cuda_blocks(a->n, THREADS), THREADS, 0, s, *a);
+    return LAUNCH_WIDE(a->dtype, wide, act_forward_kernel, a->n, s, *a);
 }
 
-template <typename E> static __global__ void act_backward_kernel(tess_act_grad_args a)
+template <typename E, int N> static __global__ void act_backward_kernel(tess_act_grad_args a)
 {
-    TESS_CUDA_EACH(i, a.n)
+    TESS_CUDA_EACH(i, a.n / N)
     {
-        float slope;
-        v_activate_with_slope(cuda_load((const E *)a.x + i), a.act, &slope);
-        cuda_store((E *)a.dx + i, cuda_load((const E *)a.dy + i) * slope);
+        float x[N], dx[N];
+        cuda_load_some(x, (const E *)a.x + i * N);
+        cuda_load_some(dx, (const E *)a.dy + i * N);
+        TESS_CUDA_UNROLL
+        for (int j = 0; j < N; j++) {
+            float slope;
+            x[j] = v_activate_with_slope(x[j], a.act, &slope);
+            dx[j] *= slope;
+        }
+        cuda_store_some((E *)a.dx + i * N, dx);
+        if (a.y != NULL)
+            cuda_store_some((E *)a.y + i * N, x);
     }
 }
 
 static tess_status act_backward(tess_stream *s, const tess_act_grad_args *a)
 {
+    const bool wide =
+        a->n % WIDE == 0 && cuda_is_wide(a->x) && cuda_is_wide(a->dy) && cuda_is_wide(a->dx) && cuda_is_wide(a->y);
     TESS_TRY(tess_check_dtype("activation backward", a->dtype));
     if (a->n == 0)
         return TESS_OK;
-    return TESS_CUDA_LAUNCH_OF(a->dtype, act_backward_kernel, tess_cuda_blocks(a->n, THREADS), THREADS, 0, s, *a);
+    return LAUNCH_WIDE(a->dtype, wide, act_backward_kernel, a->n, s, *a);
 }
 
 /* ---- Gated activations: element i of (T, F) is in row i / F of the strided arguments ---- */
-template <typename E> static __global__ void glu_forward_kernel(tess_glu_args a)
+template <typename E, int N> static __global__ void glu_forward_kernel(tess_glu_args a)
 {
-    TESS_CUDA_EACH(i, a.T * a.F)
+    TESS_CUDA_EACH(i, a.T * a.F / N)
     {
-        cuda_division row = cuda_divide(i, a.F);
-        int64_t at = row.quotient * a.stride + row.rest;
-        float gate = cuda_load((const E *)a.gate + at), up = cuda_load((const E *)a.up + at);
-        cuda_store((E *)a.y + i, v_activate(gate, a.act) * up);
+        const cuda_division row = cuda_divide(i * N, a.F);
+        const int64_t at = row.quotient * a.stride + row.rest;
+        float gate[N], up[N];
+        cuda_load_some(gate, (const E *)a.gate + at);
+        cuda_load_some(up, (const E *)a.up + at);
+        TESS_CUDA_UNROLL
+        for (int j = 0; j < N; j++)
+            gate[j] = v_activate(gate[j], a.act) * up[j];
+        cuda_store_some((E *)a.y + i * N, gate);
     }
 }
 
 static tess_status glu_forward(tess_stream *s, const tess_glu_args *a)
 {
     const int64_t n = a->T * a->F;
+    const bool wide =
+        a->F % WIDE == 0 && a->stride % WIDE == 0 && cuda_is_wide(a->gate) && cuda_is_wide(a->up) && cuda_is_wide(a->y);
     TESS_TRY(tess_check_dtype("glu", a->dtype));
     if (n == 0)
         return TESS_OK;
-    return TESS_CUDA_LAUNCH_OF(a->dtype, glu_forward_kernel, tess_cuda_blocks(n, THREADS), THREADS, 0, s, *a);
+    return LAUNCH_WIDE(a->dtype, wide, glu_forward_kernel, n, s, *a);
 }
 
-template <typename E> static __global__ void glu_backward_kernel(tess_glu_grad_args a)
+template <typename E, int N> static __global__ void glu_backward_kernel(tess_glu_grad_args a)
 {
-    TESS_CUDA_EACH(i, a.T * a.F)
+    TESS_CUDA_EACH(i, a.T * a.F / N)
     {
-        cuda_division row = cuda_divide(i, a.F);
-        int64_t at = row.quotient * a.stride + row.rest, to = row.quotient * a.dstride + row.rest;
-        float d = cuda_load((const E *)a.dy + i), u = cuda_load((const E *)a.up + at), slope;
-        float activated = v_activate_with_slope(cuda_load((const E *)a.gate + at), a.act, &slope);
-        cuda_store((E *)a.dgate + to, d * u * slope);
-        cuda_store((E *)a.dup + to, d * activated);
+        const cuda_division row = cuda_divide(i * N, a.F);
+        const int64_t at = row.quotient * a.stride + row.rest, to = row.quotient * a.dstride + row.rest;
+        float gate[N], up[N], d[N];
+        cuda_load_some(gate, (const E *)a.gate + at);
+        cuda_load_some(up, (const E *)a.up + at);
+        cuda_load_some(d, (const E *)a.dy + i * N);
+        float y[N];
+        TESS_CUDA_UNROLL
+        for (int j = 0; j < N; j++) {
+            float slope, activated = v_activate_with_slope(gate[j], a.act, &slope);
+            y[j] = activated * up[j];
+            gate[j] = d[j] * up[j] * slope;
+            up[j] = d[j] * activated;
+        }
+        cuda_store_some((E *)a.dgate + to, gate);
+        cuda_store_some((E *)a.dup + to, up);
+        if (a.y != NULL)
+            cuda_store_some((E *)a.y + i * N, y);
     }
 }
 
 static tess_status glu_backward(tess_stream *s, const tess_glu_grad_args *a)
 {
     const int64_t n = a->T * a->F;
+    const bool wide = a->F % WIDE == 0 && a->stride % WIDE == 0 && a->dstride % WIDE == 0 && cuda_is_wide(a->gate) &&
+                      cuda_is_wide(a->up) && cuda_is_wide(a->dy) && cuda_is_wide(a->dgate) && cuda_is_wide(a->dup) &&
+                      cuda_is_wide(a->y);
     TESS_TRY(tess_check_dtype("glu backward", a->dtype));
     if (n == 0)
         return TESS_OK;
-    return TESS_CUDA_LAUNCH_OF(a->dtype, glu_backward_kernel, tess_cuda_blocks(n, THREADS), THREADS, 0, s, *a);
+    return LAUNCH_WIDE(a->dtype, wide, glu_backward_kernel, n, s, *a);
 }
 
 /* ---- Pairs of gate and up, next to each other ---- */
@@ -318,12 +370,13 @@ template <typename From, typename To> static __global__ void convert_kernel(tess
     cuda_store((To *)a.y + i, cuda_load((const From *)a.x + i));
 }
 
-template <typename From> static tess_status convert_from(tess_stream *s, const tess_convert_args *a)
+/* Converts to `first`, or to the third dtype. */
+template <typename From, typename First, typename Third>
+static tess_status convert_from(tess_stream *s, const tess_convert_args *a, tess_dtype first)
 {
     const unsigned blocks = tess_cuda_blocks(a->n, THREADS);
-    return a->to == TESS_F32    ? TESS_CUDA_LAUNCH((convert_kernel<From, float>), blocks, THREADS, 0, s, *a)
-           : a->to == TESS_BF16 ? TESS_CUDA_LAUNCH((convert_kernel<From, cuda_bf16>), blocks, THREADS, 0, s, *a)
-                                : TESS_CUDA_LAUNCH((convert_kernel<From, cuda_f16>), blocks, THREADS, 0, s, *a);
+    return a->to == first ? TESS_CUDA_LAUNCH((convert_kernel<From, First>), blocks, THREADS, 0, s, *a)
+                          : TESS_CUDA_LAUNCH((convert_kernel<From, Third>), blocks, THREADS, 0, s, *a);
 }
 
 static tess_status convert(tess_stream *s, const tess_convert_args *a)
@@ -335,9 +388,9 @@ static tess_status convert(tess_stream *s, const tess_convert_args *a)
     if (a->from == a->to)
         return a->from == TESS_F32 ? TESS_CUDA_LAUNCH(copy_kernel<uint32_t>, blocks, THREADS, 0, s, *a)
                                    : TESS_CUDA_LAUNCH(copy_kernel<uint16_t>, blocks, THREADS, 0, s, *a);
-    return a->from == TESS_F32    ? convert_from<float>(s, a)
-           : a->from == TESS_BF16 ? convert_from<cuda_bf16>(s, a)
-                                  : convert_from<cuda_f16>(s, a);
+    return a->from == TESS_F32    ? convert_from<float, cuda_bf16, cuda_f16>(s, a, TESS_BF16)
+           : a->from == TESS_BF16 ? convert_from<cuda_bf16, float, cuda_f16>(s, a, TESS_F32)
+                                  : convert_from<cuda_f16, float, cuda_bf16>(s, a, TESS_F32);
 }
 
 /* ---- AdamW ---- */

@@ -5,32 +5,43 @@
 #include "device/cuda/cuda_rows.h"
 #include "device/cuda/cuda_types.h"
 
-enum { WARP = 32, THREADS = 256, COLUMNS = 128 };
+enum { WARP = 32, THREADS = 256, COLUMNS = 128, WIDE = 4 };
 
 /* ---- Columns: sums of blocks of TESS_NORM_BLOCK tokens, which are then added in ascending order ---- */
-/* Computes parts (blocks, C), the sums of each block of tokens. */
-template <typename E> static __global__ void column_parts_kernel(tess_column_sum_args a, float *parts)
+/* Computes parts (blocks, C), the sums of each block of tokens. Each thread has N neighbouring columns, which one
+ * access reads; N divides C. */
+template <typename E, int N>
+static __global__ void column_parts_kernel(tess_column_sum_args a, int64_t strips, float *parts)
 {
-    int64_t strips = (a.C + COLUMNS - 1) / COLUMNS;
-    int64_t block = blockIdx.x / strips, c = blockIdx.x % strips * COLUMNS + threadIdx.x;
-    int64_t begin = block * TESS_NORM_BLOCK, end = begin + TESS_NORM_BLOCK < a.T ? begin + TESS_NORM_BLOCK : a.T;
-    float sum = 0;
+    const int64_t block = blockIdx.x / strips, c = (blockIdx.x % strips * COLUMNS + threadIdx.x) * N;
+    const int64_t begin = block * TESS_NORM_BLOCK, end = cuda_least(begin + TESS_NORM_BLOCK, a.T);
+    float sum[N] = {};
     if (c >= a.C)
         return;
-    for (int64_t t = begin; t < end; t++)
-        sum += cuda_load((const E *)a.dy + t * a.stride + c);
-    parts[block * a.C + c] = sum;
+    TESS_CUDA_UNROLL_BY_4
+    for (int64_t t = begin; t < end; t++) {
+        float dy[N];
+        cuda_load_some(dy, (const E *)a.dy + t * a.stride + c);
+        TESS_CUDA_UNROLL
+        for (int i = 0; i < N; i++)
+            sum[i] += dy[i];
+    }
+    for (int i = 0; i < N; i++)
+        parts[block * a.C + c + i] = sum[i];
+}
+
+template <typename E, int N>
+static tess_status launch_parts(tess_stream *s, const tess_column_sum_args *a, float *parts)
+{
+    const int64_t strips = (a->C + COLUMNS * N - 1) / (COLUMNS * N), blocks = strips * cuda_token_blocks(a->T);
+    return TESS_CUDA_LAUNCH((column_parts_kernel<E, N>), blocks, COLUMNS, 0, s, *a, strips, parts);
 }
 
 static __global__ void column_sums_kernel(const float *parts, float *db, int64_t n_blocks, int64_t C)
 {
-    int64_t c = (int64_t)blockIdx.x * COLUMNS + threadIdx.x;
-    float sum = 0;
-    if (c >= C)
-        return;
-    for (int64_t block = 0; block < n_blocks; block++)
-        sum += parts[block * C + c];
-    db[c] = sum;
+    const int64_t c = (int64_t)blockIdx.x * COLUMNS + threadIdx.x;
+    if (c < C)
+        db[c] = cuda_sum_ascending(parts + c, n_blocks, C);
 }
 
 static tess_status column_sum(tess_stream *s, const tess_column_sum_args *a)
@@ -42,8 +53,11 @@ static tess_status column_sum(tess_stream *s, const tess_column_sum_args *a)
         return TESS_OK;
     TESS_TRY(tess_cuda_scratch(s, (size_t)(n_blocks * a->C + 1) * sizeof(float), &memory));
     float *parts = (float *)memory;
-    if (a->T > 0)
-        TESS_TRY(TESS_CUDA_LAUNCH_OF(a->dtype, column_parts_kernel, n_blocks * strips, COLUMNS, 0, s, *a, parts));
+    const bool wide = cuda_is_wide(a->dy) && a->C % WIDE == 0 && a->stride % WIDE == 0;
+    if (a->T > 0 && a->dtype == TESS_F32)
+        TESS_TRY((launch_parts<float, 1>(s, a, parts)));
+    else if (a->T > 0)
+        TESS_TRY((wide ? launch_parts<cuda_bf16, WIDE>(s, a, parts) : launch_parts<cuda_bf16, 1>(s, a, parts)));
     return TESS_CUDA_LAUNCH(column_sums_kernel, strips, COLUMNS, 0, s, parts, a->db, n_blocks, a->C);
 }
 

@@ -38,16 +38,14 @@ static __device__ __forceinline__ const query_stats *stats_at(const attention_ca
     return (const query_stats *)c.scratch + token * c.H + head;
 }
 
-/* Each warp has one query's head. Lane l adds channels l, l + 32, .. delta is written if the caller keeps it. `knows`:
- * it is read instead. */
-static __global__ void __launch_bounds__(THREADS) tensor_stats_kernel(attention_call c, int seq, bool knows)
+/* Each warp has one query's head, of n. Lane l adds channels l, l + 32, .. delta is written if the caller keeps it.
+ * `knows`: it is read instead. */
+static __global__ void __launch_bounds__(THREADS) tensor_stats_kernel(attention_call c, int64_t n, bool knows)
 {
-    const tess_attention_seq &s = c.seqs[seq].s;
     const int lane = (int)threadIdx.x % WARP;
-    for (int64_t i = (int64_t)blockIdx.x * WARPS + threadIdx.x / WARP; i < s.q_len * c.H;
-         i += (int64_t)gridDim.x * WARPS) {
-        const cuda_division token = cuda_divide(i, c.H);
-        const int64_t row = s.q_begin + token.quotient, h = token.rest;
+    for (int64_t i = (int64_t)blockIdx.x * WARPS + threadIdx.x / WARP; i < n; i += (int64_t)gridDim.x * WARPS) {
+        const cuda_division query = cuda_divide(i, c.H);
+        const int64_t row = row_of_query(c, query.quotient), h = query.rest;
         const cuda_bf16 *x = (const cuda_bf16 *)c.dout + row * c.dout_stride + h * c.D,
                         *y = (const cuda_bf16 *)c.out + row * c.out_stride + h * c.D;
         float sum = 0;
@@ -307,28 +305,20 @@ static __global__ void __launch_bounds__(THREADS, 2) tensor_backward_keys_kernel
     }
 }
 
-static tess_status launch_stats(tess_stream *s, const attention_call *c, bool knows)
-{
-    for (int i = 0; i < c->n_seqs; i++) {
-        const int64_t n = c->seqs[i].s.q_len * c->H;
-        if (n > 0)
-            TESS_TRY(TESS_CUDA_LAUNCH(tensor_stats_kernel, tess_cuda_blocks(n, WARPS), THREADS, 0, s, *c, i, knows));
-    }
-    return TESS_OK;
-}
-
 template <int D, bool PARTS> static tess_status launch(tess_stream *s, attention_call *c, tess_attention_wanted wanted)
 {
     const int64_t n_rep = c->H / c->G;
     const size_t bytes = (4 * others_of<D>::PIECES + 2 * TILE * D / PIECE) * sizeof(tensor_piece);
     const size_t stats_bytes = 2 * others_of<D>::N * sizeof(query_stats);
     const float scale2 = c->scale * LOG2_E;
+    const int64_t n_queries = attention_cut_tiles(c, 1, 1) * c->H;
+    if (n_queries == 0)
+        return TESS_OK;
+    TESS_TRY(TESS_CUDA_LAUNCH(tensor_stats_kernel, tess_cuda_blocks(n_queries, WARPS), THREADS, 0, s, *c, n_queries,
+                              wanted == TESS_ATTENTION_KEYS));
     const int64_t query_blocks = attention_cut_tiles(c, n_rep, TILE) * c->G;
     TESS_CHECK(query_blocks <= INT32_MAX / TILE, TESS_E_UNSUPPORTED,
                "attention: %lld heads of rows are more than a GPU takes", (long long)query_blocks);
-    if (query_blocks == 0)
-        return TESS_OK;
-    TESS_TRY(launch_stats(s, c, wanted == TESS_ATTENTION_KEYS));
     TESS_CUDA_ASK_SHARED((tensor_backward_queries_kernel<D, PARTS>), bytes, s);
     if (wanted != TESS_ATTENTION_KEYS)
         TESS_TRY(

@@ -193,6 +193,8 @@ static size_t measure(const log_lines *lines, bool *there)
 static bool continues(const log_lines *lines, const char *line, size_t n, size_t last, const char *next, size_t next_n,
                       size_t *skip, bool *space)
 {
+    if (log_report_goes_on(line, n, next, next_n, skip, space)) /* the words of a report say more than the width */
+        return true;
     *skip = 0;
     *space =
         lines->wrap.at_words && n > 0 && line[n - 1] != ' '; /* some programs leave the blank at the end of the line */
@@ -256,7 +258,8 @@ tess_status log_lines_next(log_lines *lines, const char **text, size_t *size)
     *size = 0;
     if (!there && n == 0)
         return TESS_OK;
-    bool may_go_on = lines->wrap.width > 0 || log_message_is_open(lines->buffer + lines->begin, n);
+    const char *begin = lines->buffer + lines->begin;
+    bool may_go_on = lines->wrap.width > 0 || log_message_is_open(begin, n) || log_report_is_open(begin, n);
     if (lines->ends_line && there && may_go_on)
         TESS_TRY(join(lines, &n));
     if (lines->ends_line)

@@ -1,0 +1,110 @@
+/* `tessera plan draw`: pictures of a plan, in the terminal or as a page. */
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/plan/cli_plan.h"
+#include "cli/plan/load_machine.h"
+#include "engine/model/model_file.h"
+#include "plan/plan_pictures.h"
+
+typedef struct draw_flags {
+    const char *ranks, *machine;
+    const char *layouts[CLI_REPEATS + 1];
+    tess_form_style style;
+} draw_flags;
+
+/* A request, with everything that it borrows. */
+typedef struct pictures_job {
+    tess_mem *mem;
+    const draw_flags *flags;
+    tess_config config;
+    tess_model_config model;
+    tess_kernel_times times;
+    tess_machine machine;
+    tess_planner *planner;
+    tess_pictures_request request;
+} pictures_job;
+
+/* Takes the layouts of --layout, or the usual ones, after the configuration's own. */
+static void choose_layouts(pictures_job *job)
+{
+    static const char *const usual[] = {"parallelism.shard_strategy=none",
+                                        "parallelism.shard_strategy=zero1",
+                                        "parallelism.shard_strategy=zero2",
+                                        "parallelism.shard_strategy=full",
+                                        "parallelism.shard_strategy=full activation_checkpoint.mode=full",
+                                        NULL};
+    tess_pictures_request *q = &job->request;
+    q->layouts[q->n_layouts++] = "";
+    for (const char *const *layout = job->flags->layouts[0] != NULL ? job->flags->layouts : usual;
+         *layout != NULL && q->n_layouts < TESS_PICTURE_LAYOUTS; layout++)
+        q->layouts[q->n_layouts++] = *layout;
+}
+
+/* Sets an open batch of a step to what the ranks of the configuration's layout make it. */
+static tess_status fix_batch(pictures_job *job, int n_ranks)
+{
+    TESS_AUTO(tess_config_free) tess_config checked = {0};
+    tess_config_assume_batch(&job->config);
+    TESS_TRY(tess_config_copy(&job->config, &checked));
+    TESS_TRY(tess_config_check_step(&checked, n_ranks));
+    job->config.training.global_batch_size = checked.training.global_batch_size;
+    return TESS_OK;
+}
+
+static tess_status draw(pictures_job *job, char *const *words, int n_words)
+{
+    tess_ranks ranks;
+    char path[CLI_TIMES_PATH];
+    TESS_AUTO(tess_buffer_free) tess_buffer page = {.mem = job->mem};
+    json_t *report;
+    const char *config = tess_config_take_path(&words, &n_words);
+    TESS_TRY(cli_count_ranks(job->flags->ranks, &ranks));
+    TESS_TRY(tess_config_load(job->mem, config, words, n_words, &job->config));
+    TESS_TRY(tess_config_load_model(&job->config, NULL, &job->model));
+    if (cli_machine_is_here(job->flags->machine))
+        TESS_TRY(cli_load_times(job->mem, NULL, &job->times, path));
+    TESS_TRY(cli_load_machine(job->mem, job->flags->machine, 0, &job->times, &job->machine));
+    TESS_TRY(fix_batch(job, ranks.n));
+    TESS_TRY(tess_planner_create(job->mem, &job->planner));
+    job->request.plan =
+        (tess_plan_request){.config = &job->config, .model = &job->model, .machine = &job->machine, .n_ranks = ranks.n};
+    choose_layouts(job);
+    TESS_TRY(tess_plan_pictures(job->mem, job->planner, &job->request, &report));
+    if (job->flags->style != TESS_FORM_HTML)
+        return cli_report(job->mem, report, tess_plan_pictures_form, job->flags->style, JSON_INDENT(2));
+    tess_status status = tess_plan_page(job->mem, report, &page);
+    json_decref(report);
+    return cli_print_text(status, &page);
+}
+
+static int run(tess_mem *mem, int argc, char **argv)
+{
+    draw_flags f = {.ranks = NULL};
+    const cli_flag flags[] = {{"-n", "RANKS", "ranks of the job (2)", .text = &f.ranks},
+                              {"--machine", "NAME|FILE",
+                               "the machine: a name such as h100-sxm, or a file (this machine, as it was calibrated)",
+                               .text = &f.machine},
+                              {"--layout", "SETTINGS ...",
+                               "settings of a layout, in quotation marks (the usual strategies)", .text = f.layouts},
+                              CLI_STYLES(&f.style)};
+    pictures_job job = {.mem = mem, .flags = &f};
+    const int n = cli_parse(argc, argv, &cli_plan_draw, flags, sizeof(flags) / sizeof(flags[0]));
+    if (n == 0)
+        return cli_misuse(&cli_plan_draw, "name a configuration file, or section.key=value");
+    const tess_status status = draw(&job, argv + 1, n);
+    tess_planner_destroy(&job.planner);
+    tess_kernel_times_free(&job.times);
+    tess_config_free(&job.config);
+    return cli_end(status);
+}
+
+const cli_command cli_plan_draw = {
+    "plan draw", "CONFIG.yaml [-n RANKS] [--machine NAME] [--layout SETTINGS] [section.key=value ...]",
+    "draw memory and time of layouts, a step, and how it scales\n"
+    "Bars compare the memory and the step of layouts, a time line shows a step of the first one, and curves show\n"
+    "how it scales up to RANKS. With --html they are one page that needs no other file. Nothing is started.",
+    .examples = "tessera plan draw run.yaml -n 8 --machine h100-sxm\n"
+                "tessera plan draw run.yaml -n 64 --machine h100-sxm --html > plan.html\n"
+                "tessera plan draw run.yaml -n 8 --layout 'parallelism.tensor_parallel_degree=8'",
+    .run = run};

@@ -1,0 +1,26 @@
+/* Lower bounds of the memory and the time of a layout, in microseconds of work. A search plans a layout only if its
+ * bounds allow it to be among the best.
+ *
+ * The bounds stand on pieces. A piece is a dry rank of few layers, without a pipeline or shards. So layouts with the
+ * same tensor, context and expert parallelism, micro-batch and recomputation share it. The difference of two depths is
+ * what a layer computes, exchanges and keeps for one micro-batch. From it follow, for the rank with most layers: time
+ * all its micro-batches, the fill of the pipeline, and, if that is longer, all bytes of its shards' link memory  its
+ * weights, gradients and moments, and the activations of the micro-batches in flight Everything else only adds to that:
+ * embedding, gathered weights, optimizer, waits. A model with fewer layers than a piece needs has the bounds 0. */
+#ifndef TESS_PLAN_STEP_BOUND_H
+#define TESS_PLAN_STEP_BOUND_H
+
+#include "plan/search_layout.h"
+
+typedef struct tess_step_bounds tess_step_bounds;
+
+/* `request` is borrowed. */
+tess_status tess_step_bounds_create(tess_mem *mem, const tess_plan_request *request, tess_step_bounds **bounds);
+void tess_step_bounds_destroy(tess_step_bounds **bounds);
+/* Sets bound_s, bound_bytes and bound_level of the layout; 0: nothing is known. Each level costs more and bounds
+ * better: it runs two dry ranks if their piece is new.
+ * TESS_E_NOMEM; nothing else: a piece that is refused has no bounds */
+tess_status tess_step_bounds_of(tess_step_bounds *bounds, tess_search_layout *layout, tess_bound_level level);
+int64_t tess_step_bounds_dry_ranks(const tess_step_bounds *bounds); /* number of dry ranks that have run */
+
+#endif

@@ -1,0 +1,180 @@
+#include "train/auto_batch.h"
+
+#include <math.h>
+
+#include "base/os/memory_group.h"
+#include "base/text/text.h"
+#include "comm/agree.h"
+#include "engine/model/model_file.h"
+#include "plan/batch_choice.h"
+#include "tessera/comm.h"
+#include "train/memory_report.h"
+#include "train/trainer_impl.h"
+
+/* The share of the free memory that a run may take. The rest is for texts, code, buffers of files and other programs.
+ */
+static const double free_share = 0.9;
+
+/* The memory that a micro-batch is chosen for. */
+typedef struct batch_memory {
+    tess_mem *mem;
+    const tess_model_config *model;
+    const tess_memory_plan *plan; /* the plan of a run, without a size of the micro-batch */
+    int n_ranks;                  /* ranks that train */
+    double room;
+} batch_memory;
+
+/* Returns the bytes that a rank's GPU, or this many ranks of a host, may take. Zero: not known. */
+static int64_t room_of(const tess_config *config, int n_local)
+{
+    bool by_group;
+    const bool on_gpu = tess_config_is_on_gpu(config);
+    const uint64_t available = on_gpu ? UINT64_MAX : tess_memory_available(&by_group);
+    const double room = config->training.memory_budget > 0
+                            ? (double)config->training.memory_budget * (on_gpu ? 1 : n_local)
+                        : available != UINT64_MAX ? free_share * (double)available
+                                                  : 0;
+    return room < 0x1p62 ? (int64_t)room : INT64_C(1) << 62;
+}
+
+/* Returns the bytes of the rank that needs most of its device. */
+static tess_status need_of_device(const batch_memory *m, const tess_memory_plan *plan, double *bytes)
+{
+    TESS_AUTO(tess_memory_ranks_close) tess_memory_ranks *ranks = NULL;
+    const tess_memory_of_rank *need;
+    TESS_TRY(tess_memory_ranks_open(m->mem, m->model, plan, false, &ranks));
+    for (int rank = 0; rank < m->n_ranks; rank++) {
+        TESS_TRY(tess_memory_ranks_need(ranks, rank, &need));
+        *bytes = fmax(*bytes, tess_pools_sum(need->device));
+    }
+    return TESS_OK;
+}
+
+static tess_status need_of(void *self, const tess_config *config, double *bytes)
+{
+    const batch_memory *m = self;
+    tess_memory_plan plan = *m->plan;
+    tess_memory_need need;
+    plan.config = config;
+    *bytes = 0;
+    if (tess_config_is_on_gpu(config))
+        return need_of_device(m, &plan, bytes);
+    TESS_TRY(tess_memory_predict(m->mem, m->model, &plan, &need));
+    *bytes = need.host;
+    return TESS_OK;
+}
+
+static const char *owner_of_room(const tess_config *config)
+{
+    return config->training.memory_budget > 0 ? "training.memory_budget for each rank"
+                                              : "nine tenths of what is free on the host";
+}
+
+static tess_status refuse(const batch_memory *m, const tess_config *config, const tess_batch_choice *smallest)
+{
+    char needed[32], room[32], missing[32], offers[640] = "with activation_checkpoint.mode=full, or on more ranks";
+    tess_memory_plan plan = *m->plan;
+    plan.config = config;
+    if (!tess_config_is_on_gpu(config))
+        TESS_TRY(tess_memory_would_fit(m->mem, m->model, &plan, m->room, offers, sizeof(offers)));
+    return TESS_FAIL(
+        TESS_E_INVALID,
+        "training.local_batch_size=auto: not even a micro-batch of %lld row%s fits: it needs %s, but %s is "
+        "%s, %s too little. It would fit %s",
+        (long long)smallest->rows, smallest->rows == 1 ? "" : "s",
+        tess_format_bytes(smallest->bytes, needed, sizeof(needed)), owner_of_room(config),
+        tess_format_bytes(m->room, room, sizeof(room)),
+        tess_format_bytes(smallest->bytes - m->room, missing, sizeof(missing)), offers);
+}
+
+static void report(const batch_memory *m, const tess_config *config, const tess_batch_choice *found,
+                   const tess_reporter *reporter)
+{
+    char bytes[32], room[32], next[96] = "", more[32];
+    if (found->next_rows > 0)
+        snprintf(next, sizeof(next), "; %lld rows would need %s", (long long)found->next_rows,
+                 tess_format_bytes(found->next_bytes, more, sizeof(more)));
+    tess_report_line(reporter, "training.local_batch_size=auto: %lld row%s, which need %s of %s (%s)%s",
+                     (long long)found->rows, found->rows == 1 ? "" : "s",
+                     tess_format_bytes(found->bytes, bytes, sizeof(bytes)),
+                     tess_format_bytes(m->room, room, sizeof(room)), owner_of_room(config), next);
+}
+
+/* Chooses for a room of `room` bytes, by the plan of a run. */
+static tess_status choose(const tess_task_kind *kind, const batch_memory *m, int world, const tess_reporter *reporter,
+                          tess_config *config)
+{
+    tess_batch_choice found;
+    TESS_AUTO(tess_config_free) tess_config smallest = {0};
+    TESS_CHECK(m->room > 0, TESS_E_INVALID,
+               "training.local_batch_size=auto: the free memory of %s is not known: set training.memory_budget, or a "
+               "number of rows",
+               tess_config_is_on_gpu(config) ? "a GPU" : "this host");
+    const tess_batch_search search = {.config = config,
+                                      .model = m->model,
+                                      .n_ranks = world,
+                                      .room = m->room,
+                                      .sizes_step = kind->has_own_batches,
+                                      .check = kind->check,
+                                      .need = need_of,
+                                      .self = (void *)(uintptr_t)m};
+    TESS_TRY(tess_batch_choose(m->mem, &search, &found));
+    if (!found.fits) {
+        TESS_TRY(tess_config_copy(config, &smallest));
+        smallest.training.local_batch_size = found.rows;
+        TESS_TRY(tess_config_check_step(&smallest, world));
+        if (kind->check != NULL)
+            TESS_TRY(kind->check(&smallest));
+        return refuse(m, &smallest, &found);
+    }
+    report(m, config, &found, reporter);
+    config->training.local_batch_size = found.rows;
+    return TESS_OK;
+}
+
+tess_status tess_train_choose_batch(tess_mem *mem, const tess_task_kind *kind, int n_ranks,
+                                    const tess_reporter *reporter, tess_config *config)
+{
+    tess_model_config model;
+    const int64_t room = room_of(config, n_ranks);
+    TESS_TRY(tess_config_check_trainers(config, n_ranks));
+    TESS_TRY(tess_config_load_model(config, NULL, &model));
+    const int n_trainers = tess_config_trainers(config, n_ranks);
+    tess_memory_plan plan = tess_memory_plan_of(config, n_trainers);
+    plan.n_drawing = n_ranks - n_trainers;
+    plan.task = kind->dry;
+    const batch_memory m = {mem, &model, &plan, n_trainers, (double)room};
+    return choose(kind, &m, n_ranks, reporter, config);
+}
+
+/* ---- Ranks ---- */
+static void report_line(void *self, const char *text)
+{
+    tess_trainer_note(self, "%s", text);
+}
+
+static tess_status choose_on_first(tess_trainer *t, int64_t room)
+{
+    tess_model_config model;
+    const tess_reporter reporter = {report_line, t};
+    const int world = tess_runtime_world(t->runtime);
+    tess_mem *apart = NULL; /* a separate counter: the predictions must not raise the run's peaks */
+    TESS_TRY(tess_config_load_model(&t->config, NULL, &model));
+    TESS_TRY(tess_mem_create(&apart));
+    const tess_memory_plan plan = tess_trainer_plan(t);
+    const batch_memory m = {apart, &model, &plan, tess_team_size(t->team), (double)room};
+    tess_status status = choose(t->kind, &m, world, &reporter, &t->config);
+    tess_mem_destroy(&apart);
+    return status;
+}
+
+tess_status tess_trainer_choose_batch(tess_trainer *t)
+{
+    tess_team *all = tess_runtime_team(t->runtime);
+    const tess_memory_plan plan = tess_trainer_plan(t);
+    int64_t room = room_of(&t->config, plan.n_local + plan.n_drawing);
+    TESS_TRY(tess_all_reduce(all, &room, &room, 1, TESS_I64, TESS_MIN, NULL));
+    const tess_status status = tess_team_rank(all) == 0 ? choose_on_first(t, room) : TESS_OK;
+    TESS_TRY(tess_team_agree(all, status));
+    return tess_broadcast(all, &t->config.training.local_batch_size, 1, TESS_I64, 0, NULL);
+}
