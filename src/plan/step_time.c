@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/mem/scoped.h"
-#include "plan/gpu_rows.h"
+#include "plan/gpu/gpu_rows.h"
 #include "trace/ring.h"
 
 /* ---- Calls ---- */

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""gpu_rows.py STEP.LOG PLAN.JSON...: prints the rows of the table in src/plan/gpu_rows.c, from what the interpreter has counted.
+"""gpu_rows.py STEP.LOG PLAN.JSON...: prints the rows of the table in src/plan/gpu/gpu_rows.c, from what the interpreter has counted.
 
 STEP.LOG is that of tools/gpu-step, and PLAN.JSON the plan of the same step on h100-sxm (gpu_step.sh makes both). Give a log and a
 plan of several models, one pair after the other; a row is taken from the first that has it.
@@ -14,7 +14,7 @@ KERNELS = {"add_kernel": "add", "adamw": "adamw", "lookup": "embedding_forward",
            "norm_forward": "layernorm_forward", "norm_backward": "layernorm_backward", "cross_entropy": "cross_entropy",
            "reduce_floats": "reduce", "convert": "convert", "tensor_stats": "attention_backward", "tensor_forward": "attention_forward",
            "tensor_backward": "attention_backward", "rope": "rope", "act_": "gemm_fused", "glu_": "gemm_fused"}
-# Places of the counts in a line of the log (src/plan/launch_log.c), and what an exact quotient or root takes more.
+# Places of the counts in a line of the log (src/plan/gpu/launch_log.c), and what an exact quotient or root takes more.
 SPECIAL, TENSOR, INSTRUCTIONS, READ, WRITTEN = 10, 15, 17, 26, 27
 SPECIAL_ISSUES, WARP, MMA_FLOPS = 8, 32, 128
 

@@ -16,7 +16,7 @@ hold() { # WHICH: compares the step's totals with the limits of this kind
         echo "ok     $name $value of $limit"
     done <"$source/tests/device/gpu_step_limits.txt"
 }
-# The counts of rows in src/plan/gpu_rows.c are those of the kernels: a plan takes as long as the launches.
+# The counts of rows in src/plan/gpu/gpu_rows.c are those of the kernels: a plan takes as long as the launches.
 compare_plan() {
     "$build/tessera" plan model.config=gpt2-124m training.local_batch_size=16 training.global_batch_size=32 training.seq_len=1024 \
         training.mixed_precision_param=bfloat16 job.device=cuda --machine h100-sxm --json >"$work/plan.json"
@@ -24,7 +24,7 @@ compare_plan() {
     planned=$(sed -n 's/^ *"step_ms": \([0-9.e+-]*\),*$/\1/p' "$work/plan.json")
     launched=$(sed -n 's/^  "ms": \([0-9.e+-]*\),*$/\1/p' "$work/step.json")
     awk -v a="$planned" -v b="$launched" 'BEGIN { exit !(a > 0.9 * b && a < 1.1 * b) }' ||
-        { echo "FAILED tessera plan: a step of $planned ms, and its launches take $launched: correct the counts of src/plan/gpu_rows.c"; failed=1; return; }
+        { echo "FAILED tessera plan: a step of $planned ms, and its launches take $launched: correct the counts of src/plan/gpu/gpu_rows.c"; failed=1; return; }
     echo "ok     tessera plan: $planned ms, its launches $launched"
 }
 GPU_STEP_SAMPLE=0 "$source/tools/gpu-step" --build "$build" --out "$work" >/dev/null

@@ -236,12 +236,13 @@ static void forms_encode_and_sum(void)
     EXPECT_OK(tess_stream_create(test_mem(), 1, "ref", &s));
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         const tess_wire_form *form = tess_wire_form_of(known[i].dtype, 0);
+        const tess_reduce_run runs[] = {{0, 0, 1}, {1, 1, 2}};
         float moved[3], sum[3] = {NAN, NAN, NAN};
         EXPECT_INT(form->row_bytes(form, 3), known[i].bytes);
         EXPECT_OK(form->encode(form, s, known[0].rounded, 1, 3, moved));
-        EXPECT_OK(form->sum(form, s, moved, 3, false, sum));
+        EXPECT_OK(form->sum(form, s, moved, runs, 2, false, sum));
         EXPECT_SAME(sum, known[i].rounded, 3);
-        EXPECT_OK(form->sum(form, s, moved, 3, true, sum));
+        EXPECT_OK(form->sum(form, s, moved, runs, 2, true, sum));
         for (int k = 0; k < 3; k++)
             EXPECT(sum[k] == 2 * known[i].rounded[k]);
     }

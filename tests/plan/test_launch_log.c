@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "plan/launch_log.h"
+#include "plan/gpu/launch_log.h"
 #include "support/test.h"
 
 enum { LOG_BYTES = 1 << 18 };

@@ -3,7 +3,7 @@
 
 #include "support/rig.h"
 
-#include "plan/layout_search.h"
+#include "plan/search/layout_search.h"
 
 static const char model_json[] =
     "{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\", \"vocab_size\": 2003, \"hidden_size\": 96,"

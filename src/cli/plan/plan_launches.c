@@ -6,7 +6,7 @@
 #include "base/text/json.h"
 #include "cli/plan/cli_plan.h"
 #include "cli/plan/load_machine.h"
-#include "plan/launch_log.h"
+#include "plan/gpu/launch_log.h"
 
 enum { MOST_LOG = 512 << 20, JSON_VERSION = 1 };
 
@@ -84,7 +84,7 @@ static int run(tess_mem *mem, int argc, char **argv)
 const cli_command cli_plan_launches = {
     "plan launches", "LOG [--machine NAME] [--tokens N]",
     "compute the time of GPU work from a log of its launches\n"
-    "The log has a line for each launch, with what it moves and computes (src/plan/launch_log.h). tools/gpu-step "
+    "The log has a line for each launch, with what it moves and computes (src/plan/gpu/launch_log.h). tools/gpu-step "
     "writes\n"
     "one of a training step, without a GPU.",
     .examples = "tessera plan launches out/gpu-step/micro.log --machine h200-sxm --tokens 16384", .run = run};

@@ -10,7 +10,7 @@
 #include "cli/plan/load_machine.h"
 #include "cli/plan/written_config.h"
 #include "engine/model/model_file.h"
-#include "plan/layout_search.h"
+#include "plan/search/layout_search.h"
 
 enum { JSON_VERSION = 1, MOST_TOP = 50, MORE_RANKS = 4 };
 

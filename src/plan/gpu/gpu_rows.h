@@ -4,7 +4,7 @@
 #define TESS_PLAN_GPU_ROWS_H
 
 #include "device/dry/work_trace.h"
-#include "plan/gpu_launch.h"
+#include "plan/gpu/gpu_launch.h"
 
 /* Returns the seconds of a call, from the end of the call before it. The machine is a GPU with all figures
  * (tess_gpu_is_known). *by_compute: arithmetic, not memory, bounds it. */

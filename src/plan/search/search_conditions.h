@@ -2,7 +2,7 @@
 #ifndef TESS_PLAN_SEARCH_CONDITIONS_H
 #define TESS_PLAN_SEARCH_CONDITIONS_H
 
-#include "plan/search_layout.h"
+#include "plan/search/search_layout.h"
 
 enum { TESS_SEARCH_CONDITIONS = 16 };
 

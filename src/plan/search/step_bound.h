@@ -10,7 +10,7 @@
 #ifndef TESS_PLAN_STEP_BOUND_H
 #define TESS_PLAN_STEP_BOUND_H
 
-#include "plan/search_layout.h"
+#include "plan/search/search_layout.h"
 
 typedef struct tess_step_bounds tess_step_bounds;
 

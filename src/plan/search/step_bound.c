@@ -1,4 +1,4 @@
-#include "plan/step_bound.h"
+#include "plan/search/step_bound.h"
 
 #include <math.h>
 #include <string.h>
@@ -190,7 +190,7 @@ static tess_status run_piece(tess_step_bounds *b, const tess_config *config, int
                              layer_piece_run *out)
 {
     const tess_model_config model = shallow_model(b, kind, layers);
-    tess_work_trace trace = {.mem = b->mem, .even_experts = true}; /* as plans have it */
+    tess_work_trace trace = {.mem = b->mem, .even_experts = true};
     tess_memory_plan plan = tess_plan_dry(b->request, config);
     plan.trace = &trace;
     plan.most_micros = 1;

@@ -1,4 +1,4 @@
-#include "plan/search_conditions.h"
+#include "plan/search/search_conditions.h"
 
 #include <string.h>
 

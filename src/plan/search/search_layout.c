@@ -1,4 +1,4 @@
-#include "plan/search_layout.h"
+#include "plan/search/search_layout.h"
 
 #include "base/text/text.h"
 #include "parallel/pipeline/pipeline.h"

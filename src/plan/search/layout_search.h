@@ -8,7 +8,7 @@
 #ifndef TESS_PLAN_LAYOUT_SEARCH_H
 #define TESS_PLAN_LAYOUT_SEARCH_H
 
-#include "plan/search_layout.h"
+#include "plan/search/search_layout.h"
 
 typedef struct tess_search_request {
     tess_plan_request plan; /* its configuration gives all settings that the search does not vary */

@@ -1,4 +1,4 @@
-#include "plan/gpu_launch.h"
+#include "plan/gpu/gpu_launch.h"
 
 #include <math.h>
 

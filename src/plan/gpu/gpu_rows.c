@@ -1,4 +1,4 @@
-#include "plan/gpu_rows.h"
+#include "plan/gpu/gpu_rows.h"
 
 #include <math.h>
 

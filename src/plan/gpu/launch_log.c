@@ -1,4 +1,4 @@
-#include "plan/launch_log.h"
+#include "plan/gpu/launch_log.h"
 
 #include <math.h>
 #include <stdio.h>

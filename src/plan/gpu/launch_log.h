@@ -2,7 +2,7 @@
 #ifndef TESS_PLAN_LAUNCH_LOG_H
 #define TESS_PLAN_LAUNCH_LOG_H
 
-#include "plan/gpu_launch.h"
+#include "plan/gpu/gpu_launch.h"
 
 enum { TESS_LAUNCH_KERNELS = 256 };
 

@@ -1,4 +1,4 @@
-#include "plan/layout_search.h"
+#include "plan/search/layout_search.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -8,8 +8,8 @@
 #include "base/mem/scoped.h"
 #include "parallel/pipeline/pipeline.h"
 #include "plan/dry_rank.h"
-#include "plan/search_conditions.h"
-#include "plan/step_bound.h"
+#include "plan/search/search_conditions.h"
+#include "plan/search/step_bound.h"
 #include "tessera/fsdp.h"
 
 enum { N_STRATEGIES = TESS_STRATEGY_HYBRID + 1, N_BEST = 3, N_IMPROVED = 3, N_NEAREST = 8, MOST_ROWS = 64 };
