@@ -11,6 +11,7 @@ docs/howto/trackers.md describes the lines that it reads.
 import os
 import sys
 
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))  # python3 -P leaves it out
 from tracker_bridge import Bridge, numbers
 try:
     import aim

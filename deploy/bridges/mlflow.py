@@ -16,6 +16,7 @@ import re
 import sys
 import time
 
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))  # python3 -P leaves it out
 from tracker_bridge import Bridge, numbers, sample_table
 try:
     import mlflow

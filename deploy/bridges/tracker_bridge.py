@@ -46,7 +46,9 @@ class Bridge:
         try:
             with open(self.path, encoding="utf-8") as file:
                 kept = json.load(file)
-            self.id, self.step, self.lines, self.rows = (kept[key] for key in ("id", "step", "lines", "rows"))
+            self.id, self.step = kept["id"], kept["step"]
+            # Files of older bridges may lack these: then all lines of the newest step have been sent.
+            self.lines, self.rows = kept.get("lines", 1 << 30), kept.get("rows", 0)
         except (OSError, ValueError, KeyError):
             pass
 

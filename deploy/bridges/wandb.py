@@ -11,6 +11,7 @@ resumes goes on there. Metrics are plotted over Tessera's `step`. docs/howto/tra
 import os
 import sys
 
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))  # python3 -P leaves it out
 from tracker_bridge import FOLDER, Bridge, numbers, sample_table
 try:
     import wandb

@@ -74,8 +74,11 @@ n=$(ls rot/logs/attempt_0/0/stdout.log* | wc -l)
 most=$(stat -c %s rot/logs/attempt_0/0/stdout.log* | sort -n | tail -n 1)
 [ "$n" = 3 ] && [ "$most" -le 4096 ] && pass "files are rotated, and old ones go" || fail "$n files, the largest of $most"
 expect "the newest lines stay" 0 "400" tail -n 40 rot/logs/attempt_0/0/stdout.log
-[ "$(head -c 5 rot/logs/attempt_0/0/stdout.log.1)" = "step:" ] && pass "a file begins with a line" ||
-    fail "a file begins within a line"
+# A slow machine adds lines of other kinds, so any line may be the first of a file.
+for i in 1 2; do
+    [ -z "$(tail -c 1 rot/logs/attempt_0/0/stdout.log.$i)" ] && pass "file $i ends with a line" ||
+        fail "file $i ends within a line: $(tail -n 1 rot/logs/attempt_0/0/stdout.log.$i)"
+done
 
 # ---- A run without flags
 rm -rf out

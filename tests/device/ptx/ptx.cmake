@@ -39,6 +39,7 @@ set_tests_properties(test_device_ptx_rows PROPERTIES TIMEOUT 1800 SKIP_RETURN_CO
 add_test(NAME test_device_ptx_planted COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/device/ptx/planted.sh ${CMAKE_BINARY_DIR})
 set_tests_properties(test_device_ptx_planted PROPERTIES TIMEOUT 1800 SKIP_RETURN_CODE 77)
 if(NOT TESS_PTX OR NOT TESS_CUDA OR NOT TESS_NVCC)
+  file(REMOVE_RECURSE ${CMAKE_BINARY_DIR}/tests/ptx) # those of an earlier build with TESS_PTX are out of date
   return()
 endif()
 execute_process(COMMAND ${TESS_NVCC} --list-gpu-arch OUTPUT_VARIABLE ptx_known OUTPUT_STRIP_TRAILING_WHITESPACE)
