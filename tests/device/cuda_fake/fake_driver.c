@@ -60,7 +60,8 @@ bool fake_only_counts(void)
     return fake_setting("counts", 0) != 0;
 }
 
-bool fake_leaves_out(size_t bytes)
+/* Whether a copy or fill of this many bytes of a GPU's memory does not take place. */
+static bool leaves_out(size_t bytes)
 {
     return bytes > MOST_COUNTED && fake_only_counts();
 }
@@ -499,7 +500,7 @@ static int enqueue_copy(char *to, const char *from, size_t bytes, cuda_queue q)
     ANSWER(look_at_end(to, bytes, &target));
     log_event("copy", source.is_host ? "up" : target.is_host ? "down" : "within", bytes);
     crossed += source.is_host != target.is_host ? bytes : 0;
-    if (!target.is_host && fake_leaves_out(bytes))
+    if (!target.is_host && leaves_out(bytes))
         return 0;
     copy_job *c = malloc(sizeof(*c));
     *c = (copy_job){.to = to, .from = from, .bytes = bytes};
@@ -572,7 +573,7 @@ int fake_fill(cuda_address to, unsigned char byte, size_t n, cuda_queue q)
         error = INVALID_VALUE;
     if (error == 0)
         log_event("fill", "within", n);
-    if (error == 0 && !fake_leaves_out(n) && !(byte != 0 && fake_only_counts())) {
+    if (error == 0 && !leaves_out(n) && !(byte != 0 && fake_only_counts())) {
         const fake_operand operand = {(void *)(uintptr_t)to, n, FAKE_WRITES, 0};
         fake_append(q, &(fake_work){"a fill", NULL, run_fill, free, fill_job_of(to, n, byte), &operand, n > 0});
     }

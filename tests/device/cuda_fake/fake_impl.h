@@ -61,9 +61,7 @@ long fake_setting(const char *key, long fallback);
 /* An error of the program that no real driver needs to report: a message, and the process ends. */
 _Noreturn void fake_fault(const char *format, ...) __attribute__((format(printf, 1, 2)));
 bool fake_is_broken(void);
-/* The driver only counts (counts=1), and for this many bytes no copy or fill of its memory takes place. */
-bool fake_only_counts(void);
-bool fake_leaves_out(size_t bytes);
+bool fake_only_counts(void); /* counts=1 */
 
 /* ---- fake_queue.c: queues and the thread that runs them ---- */
 cuda_queue fake_default_queue(int device);
