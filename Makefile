@@ -6,7 +6,7 @@ TEST_JOBS ?= $(shell expr 2 '*' $$(nproc)) # most tests wait half of their time
 TEXT = out/kjv.txt
 EMULATED = ^test_(device_(emulated|gemm|attention|norm|glu|rope|reduce|adamw|convert|cross_entropy|embedding|moments|fp8|select)|nn_rows|nn_points|golden_(llama|mistral|qwen2|qwen3|gpt2)$$)
 
-.PHONY: all run rl chat needle bench tests-built test test-bare test-ranks test-layouts test-matrices test-far test-ptx test-emulated test-slurm test-gpu test-deploy test-kubernetes test-copies test-readers bench-gpu install deb tarball wheels image clean
+.PHONY: all run rl chat needle bench tests-built test test-bare test-ranks test-layouts test-matrices test-far test-ptx test-emulated test-slurm test-gpu test-gpu-libraries test-deploy test-kubernetes test-copies test-readers bench-gpu install deb tarball wheels image clean
 
 all: $(BUILD)/build.ninja
 	@cmake --build $(BUILD) --parallel $(JOBS) --target tessera
@@ -145,6 +145,11 @@ test-gpu: tests-built
 	for model in llama mistral qwen2 qwen3 gpt2; do \
 	    TESSERA_SHARDS=device tests/golden/test_cuda_bits.sh $(TEST_BUILD)/tessera $(CURDIR) $$model all || exit 1; done; \
 	TESSERA_SHARDS=host tests/golden/test_cuda_bits.sh $(TEST_BUILD)/tessera $(CURDIR) gpt2
+
+# NVIDIA's own cuBLAS and NCCL, of many versions, as PyPI has them: their headers against our declarations, and every call that
+# needs no GPU. Keeps 8 GB in the build folder, which take about ten minutes to download; then it takes seconds.
+test-gpu-libraries: tests-built
+	@tests/device/gpu_libraries/run $(TEST_BUILD)
 
 # Kernels and a step of training on a GPU, against what its maker states and what a copy in its memory reaches. Skipped without a GPU.
 bench-gpu: all

@@ -27,12 +27,25 @@ compare_plan() {
         { echo "FAILED tessera plan: a step of $planned ms, and its launches take $launched: correct the counts of src/plan/gpu/gpu_rows.c"; failed=1; return; }
     echo "ok     tessera plan: $planned ms, its launches $launched"
 }
+# The first run on a GPU prints the step's time next to its own (tools/gpu-first-run).
+compare_bench() {
+    local ms
+    ms=$(sed -n 's/^  "ms": \([0-9.e+-]*\),*$/\1/p' "$work/step.json")
+    printf ' "name": "step",\n "time": 50\n' >"$work/step-gpt2.json"
+    "$source/tools/gpu-compare" "$work/gpu-model.tsv" "$work" >"$work/compared"
+    awk -v ms="$ms" '$1 == "step-gpt2:" && $2 == "step" && $4 == 50 && $3 > ms - 0.1 && $3 < ms + 0.1 { found = 1 } END { exit !found }' "$work/compared" ||
+        { echo "FAILED a step of $ms ms is not next to what was measured: $(cat "$work/compared")"; failed=1; return; }
+    cat "$work/compared"
+}
 GPU_STEP_SAMPLE=0 "$source/tools/gpu-step" --build "$build" --out "$work" >/dev/null
 hold counts
+! GPU_STEP_SAMPLE=0 "$source/tools/gpu-step" --build "$build" --out "$work" --bench step-gpt2 >/dev/null 2>&1 ||
+    { echo "FAILED kernels without times give the step's time"; failed=1; }
 if [ -e "$build/tests/ptx/libtessera_cuda.so" ]; then
-    "$source/tools/gpu-step" --build "$build" --out "$work" >/dev/null
+    "$source/tools/gpu-step" --build "$build" --out "$work" --bench step-gpt2 >/dev/null
     hold counts
     hold interpreted
     compare_plan
+    compare_bench
 fi
 exit $failed

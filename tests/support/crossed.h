@@ -1,4 +1,4 @@
-/* Counts the bytes that cross between the host and a GPU of the driver that plays one (device/cuda_shim/fake_driver.c).
+/* Counts the bytes that cross between the host and a GPU of the driver that plays one (device/cuda_fake/fake_driver.c).
  */
 #ifndef TESS_TESTS_SUPPORT_CROSSED_H
 #define TESS_TESTS_SUPPORT_CROSSED_H

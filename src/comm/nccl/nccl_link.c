@@ -15,7 +15,7 @@ struct tess_nccl_link {
     tess_nccl_seat seat;
     nccl_communicator communicator;
     const char *what; /* newest call, as messages name it */
-    bool broken;      /* NCCL no longer guarantees anything about the communicator */
+    bool broken;      /* the communicator was aborted after an error */
 };
 
 static const struct {
@@ -52,13 +52,24 @@ static tess_status fail_nccl(const nccl_library *nccl, nccl_communicator c, int 
                      more != NULL ? more : "", advice);
 }
 
-/* Returns the status of a call on the link. */
+/* Ends what the link has enqueued. Until then its streams do not end, and freeing any memory of the GPU would wait for
+ * them forever. */
+static void give_up(tess_nccl_link *link)
+{
+    link->broken = true;
+    if (link->communicator != NULL)
+        link->nccl->abort(link->communicator); /* NCCL itself makes the GPU's context current */
+    link->communicator = NULL;
+}
+
+/* Returns the status of a call on the link. After an error the link is given up. */
 static tess_status check(tess_nccl_link *link, int error)
 {
     if (error == NCCL_SUCCESS || error == NCCL_IN_PROGRESS)
         return TESS_OK;
-    link->broken = true;
-    return fail_nccl(link->nccl, link->communicator, error, link->seat.name, link->what);
+    tess_status status = fail_nccl(link->nccl, link->communicator, error, link->seat.name, link->what);
+    give_up(link);
+    return status;
 }
 
 static tess_status look(const tess_nccl_link *link, double waited_s)
@@ -72,9 +83,16 @@ static tess_status look(const tess_nccl_link *link, double waited_s)
     return TESS_OK;
 }
 
+static tess_status check_whole(const tess_nccl_link *link)
+{
+    TESS_CHECK(!link->broken, TESS_E_INVALID, "team '%s': NCCL's link has failed before", link->seat.name);
+    return TESS_OK;
+}
+
 tess_status tess_nccl_settled(tess_nccl_link *link, bool *settled)
 {
     int state = NCCL_SUCCESS;
+    TESS_TRY(check_whole(link));
     TESS_TRY(check(link, link->nccl->state(link->communicator, &state)));
     TESS_TRY(check(link, state));
     *settled = state == NCCL_SUCCESS;
@@ -93,7 +111,8 @@ tess_status tess_nccl_wait(tess_nccl_link *link)
         if (settled)
             return TESS_OK;
         tess_status status = n < QUICK_LOOKS ? TESS_OK : look(link, tess_os_now_s() - begin_s);
-        link->broken = status != TESS_OK;
+        if (status != TESS_OK)
+            give_up(link);
         TESS_TRY(status);
         nanosleep(n < QUICK_LOOKS ? &quick : &slow, NULL);
     }
@@ -167,7 +186,7 @@ static int enqueue(const tess_nccl_link *link, void *queue, const tess_nccl_mess
 tess_status tess_nccl_begin(tess_nccl_link *link, tess_stream *stream, const tess_nccl_message *messages, int n)
 {
     void *queue;
-    TESS_CHECK(!link->broken, TESS_E_INVALID, "team '%s': NCCL's link has failed before", link->seat.name);
+    TESS_TRY(check_whole(link));
     TESS_CHECK(tess_stream_device(stream) == link->device, TESS_E_INVALID,
                "team '%s': the stream belongs to another device than the link", link->seat.name);
     TESS_TRY(tess_cuda_stream_queue(stream, &queue));
@@ -190,12 +209,12 @@ void tess_nccl_link_destroy(tess_nccl_link **handle, bool orderly)
     if (link->communicator != NULL) {
         link->what = "take leave of the other ranks";
         tess_cuda_device_enter(link->device);
-        orderly = orderly && !link->broken && check(link, link->nccl->finalize(link->communicator)) == TESS_OK &&
+        orderly = orderly && check(link, link->nccl->finalize(link->communicator)) == TESS_OK &&
                   tess_nccl_wait(link) == TESS_OK;
         if (orderly)
             link->nccl->destroy(link->communicator);
         else
-            link->nccl->abort(link->communicator);
+            give_up(link);
     }
     tess_mem_free(link->mem, link);
     *handle = NULL;

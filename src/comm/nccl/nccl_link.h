@@ -63,7 +63,8 @@ tess_status tess_nccl_begin(tess_nccl_link *link, tess_stream *stream, const tes
 
 /* *settled: the link is created, or the exchange is enqueued. At the first message between two members, that is when
  * all peers have called. Also reports an error of NCCL in the enqueued work, so call it while the host waits for the
- * stream. After an error, only tess_nccl_link_destroy may be called. TESS_E_PEER_LOST: a connection broke. */
+ * stream. After an error the enqueued work is abandoned, and only tess_nccl_link_destroy may be called.
+ * TESS_E_PEER_LOST: a connection broke. */
 tess_status tess_nccl_settled(tess_nccl_link *link, bool *settled);
 /* Waits until what was begun has settled. Errors: those of tess_nccl_settled, of seat->look, and TESS_E_TIMEOUT: not
  * all members came by the deadline (the caller knows which). */

@@ -2,7 +2,8 @@
  * that needs other ranks goes on in a thread, and its communicator is in progress until it has ended. As the real one
  * does, it wants a GPU's context in the thread that makes a communicator, refuses two members on one GPU of a host
  * (NCCL_HOSTID names it), waits forever for a member that does not come, and matches messages between two ranks
- * in their order. NCCL_FAKE="version=21700,fail=ncclGroupEnd:2:6": fake_wishes.h; "hang": it stays in progress. */
+ * in their order. An exchange has its place in the queue; its communicator is in progress until it has ended.
+ * NCCL_FAKE="version=21700,fail=ncclGroupEnd:2:6": fake_wishes.h; "hang": it stays in progress. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
@@ -17,7 +18,9 @@
 #include <unistd.h>
 
 #include "comm/nccl/nccl_library.h"
-#include "device/cuda_shim/fake_wishes.h"
+#include "device/cuda/cuda_driver.h"
+#include "device/cuda_fake/fake_wishes.h"
+#include "device/cuda_fake/fake_work.h"
 
 #define EXPORT __attribute__((visibility("default")))
 enum { MOST_RANKS = 64, TICK_MS = 5 };
@@ -39,6 +42,14 @@ typedef struct hello {
     char host[64], bus[32];
 } hello;
 
+/* The place of an exchange in its queue: what is enqueued before it ends first, and what comes after waits for it. */
+typedef struct turn {
+    atomic_bool has_come, is_over;
+    atomic_int users;
+} turn;
+
+enum { MOST_OPERANDS = 256 };
+
 struct ncclComm {
     int rank, size, listener;
     uint64_t number;
@@ -49,6 +60,10 @@ struct ncclComm {
     atomic_bool stops;
     bool hangs, in_group;
     pthread_t thread;
+    turn *turn;       /* the newest exchange's; NULL: none */
+    cuda_queue queue; /* the group's queue */
+    fake_operand operands[MOST_OPERANDS];
+    int n_operands;
     struct ncclComm *next_in_group;
 };
 
@@ -222,10 +237,53 @@ static void *meet_in_thread(void *c)
     return NULL;
 }
 
-static void *exchange_in_thread(void *c)
+static void *exchange_in_thread(void *self)
 {
-    ((struct ncclComm *)c)->state = exchange(c);
+    struct ncclComm *c = self;
+    while (!c->turn->has_come && !c->stops)
+        nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+    int error = exchange(c);
+    c->turn->is_over = true;
+    c->state = error;
     return NULL;
+}
+
+/* ---- The queue ---- */
+static void leave_turn(void *self)
+{
+    turn *t = self;
+    if (atomic_fetch_sub(&t->users, 1) == 1)
+        free(t);
+}
+
+static bool take_turn(void *self)
+{
+    turn *t = self;
+    t->has_come = true;
+    return t->is_over;
+}
+
+/* The newest exchange has ended, or is given up. */
+static void end_turn(struct ncclComm *c)
+{
+    if (c->turn == NULL)
+        return;
+    c->turn->is_over = true;
+    leave_turn(c->turn);
+    c->turn = NULL;
+}
+
+static int enqueue_turn(struct ncclComm *c)
+{
+    const fake_enqueue enqueue = fake_find_enqueue();
+    turn *t = calloc(1, sizeof(*t));
+    t->users = 2;
+    c->turn = t;
+    if (enqueue != NULL && enqueue(c->queue, &(fake_work){"an exchange of NCCL", NULL, take_turn, leave_turn, t,
+                                                          c->operands, c->n_operands}) == 0)
+        return NCCL_SUCCESS;
+    leave_turn(t);
+    return NCCL_CUDA_ERROR;
 }
 
 /* Joins the thread before, which was seen to have ended, or shall stop. */
@@ -328,6 +386,7 @@ int fake_abort(nccl_communicator c)
 {
     c->stops = true;
     join(c);
+    end_turn(c);
     for (int peer = 0; peer < c->size; peer++) {
         while (c->out[peer].first != NULL)
             pop(&c->out[peer]);
@@ -362,13 +421,17 @@ int fake_group_end(void)
     for (struct ncclComm *c = group; c != NULL; c = c->next_in_group) {
         c->in_group = false;
         c->hangs = due == FAKE_HANGS;
-        result = due > 0 ? due : go_on(c, exchange_in_thread);
+        join(c);
+        end_turn(c);
+        result = due > 0 ? due : enqueue_turn(c);
+        if (result == NCCL_SUCCESS)
+            result = go_on(c, exchange_in_thread);
     }
     group = NULL;
     return result;
 }
 
-static int add(lane *lanes, void *data, size_t n, int type, int peer, nccl_communicator c, void *queue)
+static int add(lane *lanes, void *data, size_t n, int type, int peer, nccl_communicator c, void *queue, fake_use use)
 {
     if (type != NCCL_BYTES || queue == NULL || peer < 0 || peer >= c->size || depth != 1)
         return NCCL_INVALID_ARGUMENT;
@@ -379,20 +442,26 @@ static int add(lane *lanes, void *data, size_t n, int type, int peer, nccl_commu
     push(&lanes[peer], m);
     if (!c->in_group) {
         c->in_group = true;
+        c->n_operands = 0;
+        c->queue = queue;
         c->next_in_group = group;
         group = c;
     }
+    if (c->queue != queue || c->n_operands == MOST_OPERANDS)
+        return NCCL_INVALID_ARGUMENT;
+    c->operands[c->n_operands] = (fake_operand){data, n, use, c->n_operands};
+    c->n_operands++;
     return NCCL_SUCCESS;
 }
 
 int fake_send(const void *from, size_t n, int type, int peer, nccl_communicator c, void *queue)
 {
     int error = fake_due("NCCL_FAKE", "ncclSend");
-    return error != 0 ? error : add(c->out, (void *)(uintptr_t)from, n, type, peer, c, queue);
+    return error != 0 ? error : add(c->out, (void *)(uintptr_t)from, n, type, peer, c, queue, FAKE_READS);
 }
 
 int fake_recv(void *to, size_t n, int type, int peer, nccl_communicator c, void *queue)
 {
     int error = fake_due("NCCL_FAKE", "ncclRecv");
-    return error != 0 ? error : add(c->in, to, n, type, peer, c, queue);
+    return error != 0 ? error : add(c->in, to, n, type, peer, c, queue, FAKE_WRITES);
 }

@@ -53,7 +53,7 @@ static place scheduler;
 static void (*running)(const void *self);
 static const void *running_self;
 static char *dynamic_shared;
-static size_t asked_shared;
+static thread_local size_t asked_shared;
 static bool backwards;                         /* the launch runs its threads so */
 static cuda_shim_words shared[2][MAX_THREADS]; /* used in turn, since a late thread still reads */
 
@@ -222,6 +222,23 @@ static void run_block(unsigned threads)
     }
 }
 
+static void run(const cuda_shim_call *call, const void *self)
+{
+    backwards = !backwards;
+    gridDim.x = call->blocks;
+    blockDim.x = call->threads;
+    running = call->kernel;
+    running_self = self;
+    dynamic_shared = (char *)malloc(call->shared_bytes + 1);
+    if (dynamic_shared == NULL)
+        stop("no shared memory");
+    for (blockIdx.x = 0; blockIdx.x < call->blocks; blockIdx.x++) {
+        memset(dynamic_shared, 0xab, call->shared_bytes); /* nobody may count on what another block left */
+        run_block(call->threads);
+    }
+    free(dynamic_shared);
+}
+
 /* Appends the launch to the log, without its template's arguments. Returns false if there is no log. */
 static bool log_launch(const char *name)
 {
@@ -235,29 +252,43 @@ static bool log_launch(const char *name)
     return true;
 }
 
-void cuda_shim_run(const char *name, unsigned blocks, unsigned threads, size_t shared_bytes,
-                   void (*kernel)(const void *self), const void *self)
+/* A launch that waits in a queue of the driver. */
+typedef struct waiting_launch {
+    cuda_shim_call call;
+    alignas(16) char self[];
+} waiting_launch;
+
+static bool run_waiting(void *self)
 {
-    if (blocks == 0 || threads == 0 || threads > MAX_THREADS || shared_bytes > SHARED_BYTES)
+    const waiting_launch *w = (const waiting_launch *)self;
+    run(&w->call, w->self);
+    return true;
+}
+
+static thread_local int launch_error; /* the driver's answer to the newest launch */
+
+void cuda_shim_begin(cudaStream_t queue, const cuda_shim_call *call, const void *self, size_t self_bytes,
+                     const fake_operand *operands, int n_operands)
+{
+    static const fake_enqueue enqueue = fake_find_enqueue();
+    if (call->blocks == 0 || call->threads == 0 || call->threads > MAX_THREADS || call->shared_bytes > SHARED_BYTES)
         stop("a launch of no threads, of more than 1024, or with more than 99 KiB of shared memory");
-    if (shared_bytes > 48 << 10 && shared_bytes > asked_shared)
+    if (call->shared_bytes > 48 << 10 && call->shared_bytes > asked_shared)
         stop("a launch with more than 48 KiB of shared memory, for which it did not ask");
     asked_shared = 0;
-    if (log_launch(name))
+    if (log_launch(call->name))
         return;
-    backwards = !backwards;
-    gridDim.x = blocks;
-    blockDim.x = threads;
-    running = kernel;
-    running_self = self;
-    dynamic_shared = (char *)malloc(shared_bytes + 1);
-    if (dynamic_shared == NULL)
-        stop("no shared memory");
-    for (blockIdx.x = 0; blockIdx.x < blocks; blockIdx.x++) {
-        memset(dynamic_shared, 0xab, shared_bytes); /* nobody may count on what another block left */
-        run_block(threads);
-    }
-    free(dynamic_shared);
+    if (queue == NULL || enqueue == NULL)
+        return run(call, self);
+    waiting_launch *w = (waiting_launch *)aligned_alloc(16, (sizeof(*w) + self_bytes + 15) / 16 * 16);
+    if (w == NULL)
+        stop("no memory for a launch");
+    w->call = *call;
+    memcpy(w->self, self, self_bytes);
+    const fake_work work = {call->name, NULL, run_waiting, free, w, operands, n_operands};
+    launch_error = enqueue(queue, &work);
+    if (launch_error != 0)
+        free(w);
 }
 
 void cuda_shim_ask_shared(size_t bytes)
@@ -418,5 +449,7 @@ int cudaGetLastError(void)
     int launch, error;
     const char *wish = getenv("CUDA_SHIM_ERROR");
     n_launches++;
+    if (launch_error != 0)
+        return launch_error;
     return wish != NULL && sscanf(wish, "%d:%d", &launch, &error) == 2 && launch == n_launches ? error : 0;
 }

@@ -7,6 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <tuple>
+#include <type_traits>
+
+#include "device/cuda_fake/fake_work.h"
 
 #define __global__
 #define __device__
@@ -29,16 +33,71 @@ typedef struct cuda_shim_index {
 
 extern cuda_shim_index threadIdx, blockIdx, blockDim, gridDim;
 
-/* Each thread calls kernel(self). CUDA_SHIM_LOG=FILE: no kernel runs; FILE gets a line with the name of each. */
-void cuda_shim_run(const char *name, unsigned blocks, unsigned threads, size_t shared_bytes,
-                   void (*kernel)(const void *self), const void *self);
+/* A launch: each thread calls kernel(self). */
+typedef struct cuda_shim_call {
+    const char *name;
+    unsigned blocks, threads;
+    size_t shared_bytes;
+    void (*kernel)(const void *self);
+} cuda_shim_call;
 
-template <typename K>
-static inline void cuda_shim_launch(const char *name, unsigned blocks, unsigned threads, size_t shared_bytes,
-                                    const K &kernel)
+/* Runs the launch now if there is no queue; otherwise the driver's queue does, with a copy of `self`.
+ * CUDA_SHIM_LOG=FILE: no kernel runs; FILE gets a line with the name of each, in the order of the calls. */
+void cuda_shim_begin(cudaStream_t queue, const cuda_shim_call *call, const void *self, size_t self_bytes,
+                     const fake_operand *operands, int n_operands);
+
+/* The memory that arguments of a kernel may point to: pointers, and each word of structures. */
+typedef struct cuda_shim_operands {
+    enum { MOST = 192 };
+    fake_operand all[MOST];
+    int n, place;
+} cuda_shim_operands;
+
+static inline void cuda_shim_add_operand(cuda_shim_operands *o, const void *begin, fake_use use)
 {
-    cuda_shim_run(
-        name, blocks, threads, shared_bytes, [](const void *self) { (*(const K *)self)(); }, &kernel);
+    if (o->n < cuda_shim_operands::MOST)
+        o->all[o->n++] = {begin, 0, use, o->place};
+    o->place++;
+}
+
+template <typename T> static inline void cuda_shim_list(cuda_shim_operands *o, T *argument)
+{
+    cuda_shim_add_operand(o, (const void *)argument, FAKE_WRITES);
+}
+
+template <typename T> static inline void cuda_shim_list(cuda_shim_operands *o, const T *argument)
+{
+    cuda_shim_add_operand(o, (const void *)argument, FAKE_READS);
+}
+
+template <typename T> static inline void cuda_shim_list(cuda_shim_operands *o, const T &argument)
+{
+    for (size_t i = 0; i + sizeof(void *) <= sizeof(T); i += sizeof(void *)) {
+        const void *word;
+        memcpy(&word, (const char *)&argument + i, sizeof(word));
+        cuda_shim_add_operand(o, word, FAKE_USES);
+    }
+}
+
+template <typename... P> struct cuda_shim_arguments {
+    void (*kernel)(P...);
+    std::tuple<P...> values;
+};
+
+template <typename... P>
+static inline void cuda_shim_launch(cudaStream_t queue, const char *name, unsigned blocks, unsigned threads,
+                                    size_t shared_bytes, void (*kernel)(P...),
+                                    typename std::common_type<P>::type... arguments)
+{
+    typedef cuda_shim_arguments<P...> bound;
+    const bound self = {kernel, std::tuple<P...>(arguments...)};
+    cuda_shim_operands operands = {};
+    (cuda_shim_list(&operands, arguments), ...);
+    const cuda_shim_call call = {name, blocks, threads, shared_bytes, [](const void *at) {
+                                     const bound *b = (const bound *)at;
+                                     std::apply(b->kernel, b->values);
+                                 }};
+    cuda_shim_begin(queue, &call, &self, sizeof(self), operands.all, operands.n);
 }
 
 void *cuda_shim_dynamic_shared(void);
@@ -78,9 +137,9 @@ template <int NEWEST> static inline void tensor_copies_wait(void)
     cuda_shim_copies_wait(NEWEST);
 }
 
-#define TESS_CUDA_LAUNCH(kernel, blocks, threads, shared_bytes, s, ...)                                                \
-    (tess_cuda_queue(s),                                                                                               \
-     cuda_shim_launch(#kernel, (unsigned)(blocks), (unsigned)(threads), (shared_bytes), [=] { kernel(__VA_ARGS__); }), \
+#define TESS_CUDA_LAUNCH(kernel, blocks, threads, shared_bytes, s, ...)                                             \
+    (cuda_shim_launch(tess_cuda_queue(s), #kernel, (unsigned)(blocks), (unsigned)(threads), (shared_bytes), kernel, \
+                      __VA_ARGS__),                                                                                 \
      tess_cuda_launched((s), #kernel))
 #define TESS_CUDA_ASK_SHARED(kernel, bytes, s) cuda_shim_ask_shared(bytes)
 #define TESS_CUDA_DYNAMIC_SHARED(type, name) type *name = (type *)cuda_shim_dynamic_shared()

@@ -14,6 +14,7 @@
 
 #include "device/bf16.h"
 #include "device/cuda/cublas_lt.h"
+#include "device/cuda_fake/fake_work.h"
 
 #define EXPORT __attribute__((visibility("default")))
 enum { INVALID = 7, WAYS = 8 };
@@ -176,41 +177,69 @@ static bool log_product(int64_t m, int64_t n, int64_t k, int type, bool adds)
     return true;
 }
 
-int fake_multiply(cublas_handle handle, cublas_desc desc, const void *alpha, const void *a, cublas_matrix a_matrix,
-                  const void *b, cublas_matrix b_matrix, const void *beta, const void *c, cublas_matrix c_matrix,
-                  void *d, cublas_matrix d_matrix, const cublas_algorithm *algorithm, void *workspace,
-                  size_t workspace_bytes, cuda_queue queue)
+/* A product in a queue. */
+typedef struct product {
+    struct cublas_product_desc desc;
+    struct cublas_matrix_desc a_matrix, b_matrix, d_matrix;
+    const uint16_t *a, *b;
+    void *d;
+    float start;
+    int way;
+} product;
+
+static bool run(void *self)
 {
-    const int way = (int)algorithm->data[0];
-    const int64_t m = d_matrix->rows, n = d_matrix->columns, k = desc->trans_a ? a_matrix->rows : a_matrix->columns;
-    const bool backwards = way == DESCENDING || (way == VARIANT && n % 2 != 0);
-    const float start = *(const float *)beta;
-    (void)handle, (void)workspace, (void)workspace_bytes;
-    if (*(const float *)alpha != 1 || c != d || c_matrix != d_matrix || queue == NULL || way == GREEDY ||
-        a_matrix->type != CUBLAS_TYPE_BF16 || k != (desc->trans_b ? b_matrix->columns : b_matrix->rows))
-        return INVALID;
-    if (refusal(way, n) != 0)
-        return refusal(way, n);
-    fake_cublas_calls[way]++;
-    if (log_product(m, n, k, d_matrix->type, start != 0))
-        return 0;
+    const product *p = self;
+    const struct cublas_matrix_desc *d_matrix = &p->d_matrix;
+    const int64_t m = d_matrix->rows, n = d_matrix->columns,
+                  k = p->desc.trans_a ? p->a_matrix.rows : p->a_matrix.columns;
+    const bool backwards = p->way == DESCENDING || (p->way == VARIANT && n % 2 != 0);
     const char *slow = getenv("CUBLAS_FAKE_SLOW");
-    if (slow != NULL && atoi(slow) == way && (n == 20 || n == 65))
+    if (slow != NULL && atoi(slow) == p->way && (n == 20 || n == 65))
         nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
     for (int64_t j = 0; j < n; j++)
         for (int64_t i = 0; i < m; i++) {
             float sum = 0;
             for (int64_t l = 0; l < k; l++) {
                 int64_t at_k = backwards ? k - 1 - l : l;
-                sum = fmaf(at(a, a_matrix, desc->trans_a, i, at_k), at(b, b_matrix, desc->trans_b, at_k, j), sum);
+                sum = fmaf(at(p->a, &p->a_matrix, p->desc.trans_a, i, at_k),
+                           at(p->b, &p->b_matrix, p->desc.trans_b, at_k, j), sum);
             }
             tess_dtype dtype = d_matrix->type == CUBLAS_TYPE_F32 ? TESS_F32 : TESS_BF16;
             size_t place = (size_t)(i + j * d_matrix->ld);
-            if (start != 0)
-                sum += start * tess_get_float(d, dtype, place);
-            if (desc->bias != NULL)
-                sum += tess_bf16_to_float(desc->bias[i]);
-            tess_put_float(d, dtype, place, sum);
+            if (p->start != 0)
+                sum += p->start * tess_get_float(p->d, dtype, place);
+            if (p->desc.bias != NULL)
+                sum += tess_bf16_to_float(p->desc.bias[i]);
+            tess_put_float(p->d, dtype, place, sum);
         }
-    return 0;
+    return true;
+}
+
+int fake_multiply(cublas_handle handle, cublas_desc desc, const void *alpha, const void *a, cublas_matrix a_matrix,
+                  const void *b, cublas_matrix b_matrix, const void *beta, const void *c, cublas_matrix c_matrix,
+                  void *d, cublas_matrix d_matrix, const cublas_algorithm *algorithm, void *workspace,
+                  size_t workspace_bytes, cuda_queue queue)
+{
+    const int way = (int)algorithm->data[0];
+    const int64_t n = d_matrix->columns, k = desc->trans_a ? a_matrix->rows : a_matrix->columns;
+    const fake_enqueue enqueue = fake_find_enqueue();
+    (void)handle, (void)workspace, (void)workspace_bytes;
+    if (*(const float *)alpha != 1 || c != d || c_matrix != d_matrix || queue == NULL || way == GREEDY ||
+        enqueue == NULL || a_matrix->type != CUBLAS_TYPE_BF16 ||
+        k != (desc->trans_b ? b_matrix->columns : b_matrix->rows))
+        return INVALID;
+    if (refusal(way, n) != 0)
+        return refusal(way, n);
+    fake_cublas_calls[way]++;
+    if (log_product(d_matrix->rows, n, k, d_matrix->type, *(const float *)beta != 0))
+        return 0;
+    product *p = malloc(sizeof(*p));
+    *p = (product){*desc, *a_matrix, *b_matrix, *d_matrix, a, b, d, *(const float *)beta, way};
+    const fake_operand operands[] = {
+        {a, 0, FAKE_READS, 0}, {b, 0, FAKE_READS, 1}, {desc->bias, 0, FAKE_READS, 2}, {d, 0, FAKE_WRITES, 3}};
+    const int error = enqueue(queue, &(fake_work){"cublasLtMatmul", NULL, run, free, p, operands, 4});
+    if (error != 0)
+        free(p);
+    return error != 0 ? 14 : 0; /* CUBLAS_STATUS_INTERNAL_ERROR */
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "device/cuda_fake/fake_work.h"
 #include "device/ptx/ptx_heap.h"
 #include "device/ptx/ptx_machine.h"
 #include "device/ptx/ptx_sample.h"
@@ -22,6 +23,8 @@
 enum {
     MOST_KERNELS = 1024,
     MOST_MODULES = 64,
+    MOST_ARGUMENTS = 64,
+    MOST_OPERANDS = 256,
     MOST_SAMPLES = 4096,
     FATBIN_MAGIC = 0xba55ed50,
     PTX_ENTRY = 1,
@@ -324,12 +327,62 @@ static bool sample(const ptx_launch *launch, ptx_counts *counts, char *fault, si
     return ran;
 }
 
-/* CUDA's number for wrong parameters of a launch is 1. */
+/* A launch, with the values of its parameters. */
+typedef struct kept_launch {
+    registered_kernel *kernel;
+    ptx_launch launch;
+    void *arguments[MOST_ARGUMENTS];
+    _Alignas(16) unsigned char values[];
+} kept_launch;
+
+static bool run_launch(void *self)
+{
+    const kept_launch *k = self;
+    char fault[1024];
+    ptx_counts counts = {0};
+    if (k->launch.sample > 0 ? !sample(&k->launch, &counts, fault, sizeof(fault))
+                             : !ptx_run(&k->launch, &counts, fault, sizeof(fault)))
+        stop(fault, "");
+    log_launch(k->kernel, &k->launch, &counts);
+    return true;
+}
+
+static kept_launch *keep_launch(registered_kernel *r, const ptx_launch *launch, void **arguments)
+{
+    const ptx_kernel *code = launch->kernel;
+    kept_launch *k = calloc(1, sizeof(*k) + code->parameter_bytes);
+    if (k == NULL || code->n_parameters > MOST_ARGUMENTS)
+        stop("too many parameters of a kernel: ", r->name);
+    k->kernel = r;
+    k->launch = *launch;
+    k->launch.arguments = k->arguments;
+    for (int i = 0; i < code->n_parameters; i++) {
+        const ptx_variable *p = &code->parameters[i];
+        k->arguments[i] = k->values + p->offset;
+        memcpy(k->arguments[i], arguments[i], p->bytes);
+    }
+    return k;
+}
+
+/* Each word of the parameters may be an address. */
+static int list_operands(const kept_launch *k, fake_operand operands[MOST_OPERANDS])
+{
+    int n = 0;
+    for (uint64_t at = 0; at + sizeof(void *) <= k->launch.kernel->parameter_bytes && n < MOST_OPERANDS;
+         at += sizeof(void *)) {
+        const void *word;
+        memcpy(&word, k->values + at, sizeof(word));
+        operands[n] = (fake_operand){word, 0, FAKE_USES, n};
+        n++;
+    }
+    return n;
+}
+
+/* Runs a launch, or has the queue of the fake driver run it later. CUDA's number for wrong parameters of a launch is 1.
+ */
 int __cudaLaunchKernel(void *kernel, dimensions grid, dimensions block, void **arguments, size_t shared, void *stream)
 {
     registered_kernel *r = kernel;
-    char fault[1024];
-    ptx_counts counts = {0};
     const size_t limit = r->shared > SHARED_UNASKED ? r->shared : SHARED_UNASKED;
     const ptx_kernel *code = kernel_of(r);
     const char *wish = getenv("CUDA_SHIM_ERROR"), *samples = getenv("TESS_PTX_SAMPLE");
@@ -338,10 +391,11 @@ int __cudaLaunchKernel(void *kernel, dimensions grid, dimensions block, void **a
                                .blocks = grid.x,
                                .threads = block.x,
                                .dynamic_shared = shared,
-                               .arguments = arguments,
                                .sample = samples != NULL ? (unsigned)strtoul(samples, NULL, 10) : 0};
+    /* A launch that only counts runs at once, so the log has the order of the calls. */
+    const fake_enqueue enqueue = stream != NULL && launch.sample == 0 ? fake_find_enqueue() : NULL;
+    fake_operand operands[MOST_OPERANDS];
     int at, error;
-    (void)stream;
     n_launches++;
     if (wish != NULL && sscanf(wish, "%d:%d", &at, &error) == 2 && at == n_launches)
         return last_error = error;
@@ -349,11 +403,16 @@ int __cudaLaunchKernel(void *kernel, dimensions grid, dimensions block, void **a
         stop("the interpreter has blocks and threads of one dimension only: ", r->name);
     if (shared + launch.kernel->shared_bytes > limit)
         stop("a launch with more shared memory than it may have: ", r->name);
-    if (launch.sample > 0 ? !sample(&launch, &counts, fault, sizeof(fault))
-                          : !ptx_run(&launch, &counts, fault, sizeof(fault)))
-        stop(fault, "");
-    log_launch(r, &launch, &counts);
-    return last_error = 0;
+    kept_launch *k = keep_launch(r, &launch, arguments);
+    if (enqueue != NULL) {
+        const int n = list_operands(k, operands);
+        last_error = enqueue(stream, &(fake_work){r->name, NULL, run_launch, free, k, operands, n});
+    } else {
+        last_error = run_launch(k) ? 0 : 1;
+    }
+    if (enqueue == NULL || last_error != 0)
+        free(k);
+    return last_error;
 }
 
 int cudaLaunchKernel(const void *host, dimensions grid, dimensions block, void **arguments, size_t shared, void *stream)

@@ -16,7 +16,8 @@ extern void *__libc_memalign(size_t align, size_t bytes);
 extern void __libc_free(void *memory);
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static ptx_block *blocks; /* sorted by address */
+/* Sorted by address. A block stays where it is, since kernels run next to threads that allocate. */
+static ptx_block **blocks;
 static size_t n_blocks, room;
 static bool knows_gpus;
 
@@ -26,7 +27,7 @@ static size_t index_after(uintptr_t address)
     size_t low = 0, high = n_blocks;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
-        if (blocks[middle].begin <= address)
+        if (blocks[middle]->begin <= address)
             low = middle + 1;
         else
             high = middle;
@@ -47,7 +48,10 @@ static void list(void *memory, size_t bytes)
     }
     const size_t at = index_after((uintptr_t)memory);
     memmove(&blocks[at + 1], &blocks[at], (n_blocks - at) * sizeof(*blocks));
-    blocks[at] = (ptx_block){.begin = (uintptr_t)memory, .bytes = bytes};
+    blocks[at] = __libc_malloc(sizeof(**blocks));
+    if (blocks[at] == NULL)
+        _exit(3);
+    *blocks[at] = (ptx_block){.begin = (uintptr_t)memory, .bytes = bytes};
     n_blocks++;
     pthread_mutex_unlock(&lock);
 }
@@ -56,9 +60,10 @@ static void unlist(void *memory)
 {
     pthread_mutex_lock(&lock);
     const size_t at = index_after((uintptr_t)memory);
-    if (at > 0 && blocks[at - 1].begin == (uintptr_t)memory) {
-        __libc_free(blocks[at - 1].unwritten);
-        __libc_free(blocks[at - 1].accesses);
+    if (at > 0 && blocks[at - 1]->begin == (uintptr_t)memory) {
+        __libc_free(blocks[at - 1]->unwritten);
+        __libc_free(blocks[at - 1]->accesses);
+        __libc_free(blocks[at - 1]);
         memmove(&blocks[at - 1], &blocks[at], (n_blocks - at) * sizeof(*blocks));
         n_blocks--;
     }
@@ -71,7 +76,7 @@ ptx_block *ptx_heap_find(uintptr_t address)
 {
     pthread_mutex_lock(&lock);
     const size_t at = index_after(address);
-    ptx_block *b = at > 0 && address - blocks[at - 1].begin < blocks[at - 1].bytes ? &blocks[at - 1] : NULL;
+    ptx_block *b = at > 0 && address - blocks[at - 1]->begin < blocks[at - 1]->bytes ? blocks[at - 1] : NULL;
     pthread_mutex_unlock(&lock);
     return b != NULL ? b : find_segment(address);
 }
@@ -161,22 +166,23 @@ EXPORT void ptx_heap_learn(void *begin, size_t bytes)
         memset(b->unwritten + ((uintptr_t)begin - b->begin), 0, bytes);
 }
 
+EXPORT void ptx_heap_add(void *begin, size_t bytes)
+{
+    list(begin, bytes);
+    ptx_heap_is_of_gpu(begin);
+}
+
+EXPORT void ptx_heap_remove(void *begin)
+{
+    unlist(begin);
+}
+
 EXPORT void ptx_heap_is_of_gpu(void *begin)
 {
     ptx_block *b = ptx_heap_find((uintptr_t)begin);
     knows_gpus = true;
     if (b != NULL)
         b->of_gpu = true;
-}
-
-EXPORT void ptx_heap_add(void *begin, size_t bytes)
-{
-    list(begin, bytes);
-}
-
-EXPORT void ptx_heap_remove(void *begin)
-{
-    unlist(begin);
 }
 
 bool ptx_heap_knows_gpus(void)

@@ -18,8 +18,7 @@ typedef struct ptx_block {
 } ptx_block;
 
 /* Returns the block that has this address; NULL: there is none. Until a GPU's memory is known, the stack and the
- * variables of the program are blocks, too, each as a whole. The result is valid until a block is allocated or freed.
- */
+ * variables of the program are blocks, too, each as a whole. The result is valid until that block is freed. */
 ptx_block *ptx_heap_find(uintptr_t address);
 /* Whether malloc of this library is the process's. */
 bool ptx_heap_is_used(void);
@@ -29,10 +28,10 @@ void ptx_heap_forget(void *begin, size_t bytes);
 void ptx_heap_learn(void *begin, size_t bytes);
 /* Notes that a block is memory of a GPU. After the first call, kernels may use such blocks only. */
 void ptx_heap_is_of_gpu(void *begin);
-bool ptx_heap_knows_gpus(void);
-/* Adds memory that the process did not allocate with malloc, and removes it. */
+/* Lists memory of a GPU that is not of the heap, and takes it off the list. */
 void ptx_heap_add(void *begin, size_t bytes);
 void ptx_heap_remove(void *begin);
+bool ptx_heap_knows_gpus(void);
 /* Memory that is not listed. */
 void *ptx_heap_own(size_t bytes);
 void ptx_heap_own_free(void *memory);

@@ -36,4 +36,20 @@ static inline int fake_due(const char *variable, const char *function)
     return strcmp(what, "hang") == 0 ? FAKE_HANGS : atoi(what);
 }
 
+/* Whether this call shall do nothing: "skip=cuStreamWaitEvent:3", its third call; 0: each. "misplace=" is read alike.
+ */
+static inline int fake_omits(const char *variable, const char *wish, const char *function)
+{
+    static int n_calls;
+    char name[64], key[64];
+    int call;
+    const char *text = getenv(variable);
+    snprintf(key, sizeof(key), "%s=", wish);
+    const char *at = text != NULL ? strstr(text, key) : NULL;
+    if (at == NULL || sscanf(at + strlen(key), "%63[^:]:%d", name, &call) != 2 || strcmp(name, function) != 0)
+        return 0;
+    n_calls++;
+    return call == 0 || n_calls == call;
+}
+
 #endif
