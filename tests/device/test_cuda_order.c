@@ -159,7 +159,7 @@ static void free_after_compute(void)
 
 static void a_free_before_the_kernel_ran_is_found(void)
 {
-    expect_found(free_after_compute, "devices=1", "skip=cuCtxSynchronize:1",
+    expect_found(free_after_compute, "devices=1,lazy=1", "skip=cuCtxSynchronize:1",
                  "are used by add_kernel<float> (operation 1 of queue 16), and the host has not waited for it");
 }
 
@@ -182,7 +182,7 @@ static void read_after_copy(void)
 
 static void a_read_before_the_copy_ended_is_found(void)
 {
-    expect_found(read_after_copy, "devices=1", "skip=cuEventSynchronize:1", "the host has read 0x");
+    expect_found(read_after_copy, "devices=1,lazy=1", "skip=cuEventSynchronize:1", "the host has read 0x");
 }
 
 /* The host reuses what is copied from it. */
@@ -199,7 +199,7 @@ static void write_after_copy(void)
 
 static void a_write_before_the_copy_ran_is_found(void)
 {
-    expect_found(write_after_copy, "devices=1", "skip=cuEventSynchronize:1",
+    expect_found(write_after_copy, "devices=1,lazy=1", "skip=cuEventSynchronize:1",
                  "have changed since the call, and the copy had not run yet");
 }
 
@@ -214,7 +214,7 @@ static void unpin_after_copy(void)
 
 static void memory_unpinned_before_its_copy_ran_is_found(void)
 {
-    expect_found(unpin_after_copy, "devices=1", "skip=cuCtxSynchronize:1", "cuMemHostUnregister: ");
+    expect_found(unpin_after_copy, "devices=1,lazy=1", "skip=cuCtxSynchronize:1", "cuMemHostUnregister: ");
 }
 
 /* ---- Programs on the driver ---- */
@@ -288,7 +288,7 @@ static void pageable(void)
 static void copies_of_pageable_memory_are_synchronous(void)
 {
     int code;
-    const char *text = run(pageable, "devices=1", &code);
+    const char *text = run(pageable, "devices=1,lazy=1", &code);
     if (code != 0)
         test_fail(__FILE__, __LINE__, "it ends with %d: %s", code, text);
 }
@@ -317,7 +317,7 @@ static void events(void)
 static void events_pass_when_their_queue_comes_there(void)
 {
     int code;
-    const char *text = run(events, "devices=1", &code);
+    const char *text = run(events, "devices=1,lazy=1", &code);
     if (code != 0)
         test_fail(__FILE__, __LINE__, "it ends with %d: %s", code, text);
 }

@@ -2,6 +2,8 @@
  * the communicator's state tells when it has ended. So this file does the waiting, and can stop it at any time. */
 #include "comm/nccl/nccl_link.h"
 
+#include <pthread.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include "base/os/os.h"
@@ -52,13 +54,47 @@ static tess_status fail_nccl(const nccl_library *nccl, nccl_communicator c, int 
                      more != NULL ? more : "", advice);
 }
 
+typedef struct abort_call {
+    const nccl_library *nccl;
+    nccl_communicator communicator;
+} abort_call;
+
+static void *run_abort(void *self)
+{
+    abort_call *call = self;
+    call->nccl->abort(call->communicator); /* NCCL itself makes the GPU's context current */
+    free(call);
+    return NULL;
+}
+
+/* Aborts a communicator. If the GPU itself hangs, NCCL's abort does not return. So another thread calls it, and the
+ * rank waits for it for some seconds only: then it reports the error that it has. */
+static void abort_within(const nccl_library *nccl, nccl_communicator communicator)
+{
+    enum { MOST_S = 10 };
+    pthread_t thread;
+    struct timespec until;
+    abort_call *call = malloc(sizeof(*call));
+    if (call == NULL)
+        return;
+    *call = (abort_call){nccl, communicator};
+    if (pthread_create(&thread, NULL, run_abort, call) != 0) {
+        free(call);
+        return;
+    }
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += MOST_S;
+    if (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until) != 0)
+        pthread_detach(thread);
+}
+
 /* Ends what the link has enqueued. Until then its streams do not end, and freeing any memory of the GPU would wait for
  * them forever. */
 static void give_up(tess_nccl_link *link)
 {
     link->broken = true;
     if (link->communicator != NULL)
-        link->nccl->abort(link->communicator); /* NCCL itself makes the GPU's context current */
+        abort_within(link->nccl, link->communicator);
     link->communicator = NULL;
 }
 

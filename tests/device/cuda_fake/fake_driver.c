@@ -6,13 +6,13 @@
  * Its properties are in the environment,
  * CUDA_FAKE="devices=2,major=9,minor=0,version=13000,memory=1000000,fail=cuMemAlloc_v2:3:2": the third call of that
  * function gives error 2 ("hang": never returns). CUDA_FAKE_ONCE=FILE: in one process, which makes that file.
- * skip=FUNCTION:N: the Nth call does nothing, and reports success; N 0: each call. misplace=cuEventRecord:N: it records
- * on the default queue. pageable=BYTES: copies of at least that size from or to memory of the host are refused unless
- * it is registered. stuck=N: from the Nth write of a queue on nothing is done any more. ipc=1: other processes of this
- * host may open its memory; peers=0: but not from another GPU. counts=1: it only counts, for models larger than the
- * host. Its memory is addresses without pages, so it is 0. Large copies to it, large fills and fills with another byte
- * do not take place, and the others end before their call does. CUDA_FAKE_LOG=FILE gets a line for each copy, fill and
- * wait of the host.
+ * skip=FUNCTION:N: the Nth call does nothing, and reports success; N 0: each call. misplace=cuEventRecord:N: it
+ * records on the default queue. pageable=BYTES: copies of at least that size from or to memory of the host are refused
+ * unless it is registered. stuck=N: from the Nth write of a queue on nothing is done any more. ipc=1: other processes
+ * of this host may open its memory; peers=0: but not from another GPU. lazy=1: queues move only while the host waits.
+ * counts=1: it only counts, for models larger than the host. Its memory is addresses without pages, so it is 0. Large
+ * copies to it, large fills and fills with another byte do not take place, and the others end before their call does.
+ * CUDA_FAKE_LOG=FILE gets a line for each copy, fill and wait of the host.
  *
  * As the real one does, it copies at once what is not registered, tells no time of an event that the host has not seen
  * pass, wants a copy's memory registered whole or not at all, honours CUDA_VISIBLE_DEVICES, wants the queue's context

@@ -22,13 +22,15 @@ struct fake_operation {
 };
 
 static struct CUstream_st queues[FAKE_QUEUES];
-static pthread_cond_t moved = PTHREAD_COND_INITIALIZER, appended = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t moved = PTHREAD_COND_INITIALIZER, appended; /* appended: the clock is CLOCK_MONOTONIC */
 static bool runs, has_stopped;
+static bool is_lazy; /* lazy=1: queues move only while the host waits for one */
+static int n_waiting;
 
 static double now_s(void)
 {
     struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t); /* the clock of pthread_cond_timedwait */
+    clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
@@ -161,7 +163,7 @@ static void *run_queues(void *unused)
     (void)unused;
     pthread_mutex_lock(&fake_lock);
     for (;;) {
-        cuda_queue q = has_stopped ? NULL : choose();
+        cuda_queue q = has_stopped || (is_lazy && n_waiting == 0) ? NULL : choose();
         if (q == NULL) {
             pthread_cond_wait(&appended, &fake_lock);
         } else if (q->first->due_s > now_s()) {
@@ -178,11 +180,18 @@ static void *run_queues(void *unused)
 static void start(void)
 {
     pthread_t thread;
-    if (!runs && pthread_create(&thread, NULL, run_queues, NULL) != 0)
-        fake_fault("no thread for the queues");
-    if (!runs)
-        pthread_detach(thread);
+    pthread_condattr_t clock;
+    if (runs)
+        return;
     runs = true;
+    is_lazy = fake_number("CUDA_FAKE", "lazy", 0) != 0;
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&appended, &clock);
+    pthread_condattr_destroy(&clock);
+    if (pthread_create(&thread, NULL, run_queues, NULL) != 0)
+        fake_fault("no thread for the queues");
+    pthread_detach(thread);
 }
 
 /* ---- Queues ---- */
@@ -273,8 +282,13 @@ void fake_forget_ticket(const struct CUevent_st *event)
 /* ---- The host waits ---- */
 void fake_wait(cuda_queue q, long number)
 {
+    if (q->done >= number)
+        return;
+    n_waiting++;
+    pthread_cond_signal(&appended);
     while (q->done < number)
         pthread_cond_wait(&moved, &fake_lock);
+    n_waiting--;
 }
 
 void fake_wait_device(int device)
