@@ -253,6 +253,11 @@ tess_status log_note_hooks(survey_reading *r, uint64_t hooks, const char *line, 
         (TESS_HOOK_BIT(TESS_HOOK_ROOT) | TESS_HOOK_BIT(TESS_HOOK_EXITCODE) | TESS_HOOK_BIT(TESS_HOOK_LOCAL_RANK) |
          TESS_HOOK_BIT(TESS_HOOK_FAILURE_TIME) | TESS_HOOK_BIT(TESS_HOOK_FAILURE_HOST)))
         TESS_TRY(log_note_failure(r, hooks, line, size, number, failure));
+    if (hooks & (TESS_HOOK_BIT(TESS_HOOK_EXITCODE) | TESS_HOOK_BIT(TESS_HOOK_EXIT_CODE)))
+        log_note_success_code(r->survey, line, size);
+    if (hooks &
+        (TESS_HOOK_BIT(TESS_HOOK_CLOSING) | TESS_HOOK_BIT(TESS_HOOK_KILLING) | TESS_HOOK_BIT(TESS_HOOK_STARTED_LAST)))
+        TESS_TRY(log_note_stopped(r, line, size));
     if (hooks & TESS_HOOK_BIT(TESS_HOOK_WATCHDOG) && log_is_cut_report(line, size))
         TESS_TRY(log_note_cut_report(r->survey, line, size, speaker));
     if (hooks & TESS_HOOK_BIT(TESS_HOOK_WORK))
@@ -271,8 +276,6 @@ tess_status log_note_hooks(survey_reading *r, uint64_t hooks, const char *line, 
         log_note_node(r, line, size);
     if (hooks & TESS_HOOK_BIT(TESS_HOOK_ASSIGNED))
         log_note_assigned(r, line, size);
-    if (hooks & TESS_HOOK_BIT(TESS_HOOK_PROMPT))
-        log_note_prompt(r, line, size);
     if (hooks & TESS_HOOK_BIT(TESS_HOOK_CHECKPOINT))
         log_note_checkpoint(r, line, size);
     for (size_t i = 0; i < sizeof(world_words) / sizeof(world_words[0]); i++)
