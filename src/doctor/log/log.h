@@ -178,7 +178,7 @@ typedef struct tess_survey {
     log_stopped *stopped; /* (n_stopped) */
     int n_stopped;
     int last_started;         /* 1 + local rank in the command that DeepSpeed's launcher prints; 0: none */
-    const char *success_name; /* what the text of a scheduler calls its exit code of a success; NULL: none */
+    const char *success_name; /* name of the exit code of a success in the text of a scheduler; NULL: none */
     int success_code;
     log_failure cut_root; /* torchrun's "Root Cause" at the end of a log that is cut off before its exit code */
     bool has_cut_root;

@@ -173,7 +173,7 @@ int log_first_failures(const tess_survey *s, log_who *who, int *code)
     const log_failure *told = find_told(s), *first = told;
     int n = 0;
     *who = (log_who){.n_ranks = 0};
-    bool was_stopped = told != NULL && log_was_stopped(s, told); /* then somebody ended all of them */
+    bool was_stopped = told != NULL && log_was_stopped(s, told); /* somebody ended all of them */
     for (int i = 0; told != NULL && i < s->n_failures; i++) {
         if (!was_stopped && log_was_stopped(s, &s->failures[i]))
             continue;
