@@ -388,6 +388,7 @@ tess_status log_note_lack(survey_reading *r, const tess_found_entry *found, cons
 /* Whether every word of `text` is in `said`, so that it says nothing new. */
 static bool is_said(const char *said, const char *text)
 {
+    text += strspn(text, " ");
     for (size_t n; *text != '\0'; text += n + strspn(text + n, " ")) {
         n = strcspn(text, " ");
         const char *at = memmem(said, strlen(said), text, n);
