@@ -153,7 +153,8 @@ static const char *find_data_worker(const tess_survey *s, const log_match *match
 
 void log_add_cut_off(const tess_survey *s, tess_log_diagnosis *v)
 {
-    if (s->has_cut_root)
+    log_who root;
+    if (log_cut_root(s, &root) > 0)
         log_add_text(v, "; torchrun names rank %d as the first to fail (its Root Cause), and its exit code is cut off",
                      s->cut_root.rank);
     else if (log_first_is_cut_off(s))

@@ -444,8 +444,9 @@ void log_place_rank(tess_survey *survey, int rank, const log_who *origin);
 tess_status log_note_mark(tess_survey *survey, int entry, const char *line, size_t size, int speaker);
 /* Notes where a rank of an NCCL communicator runs, from a line that gives the size of the communicator. */
 tess_status log_note_communicator(survey_reading *reading, const char *line, size_t size, const log_who *origin);
-/* Notes where a rank runs, from a line of its proxy of NCCL. */
+/* Notes that the report of a timeout of the speaker, or of the rank that the line names, is cut off. */
 tess_status log_note_cut_report(tess_survey *survey, const char *line, size_t size, int speaker);
+/* Notes where a rank runs, from a line of its proxy of NCCL. */
 tess_status log_note_proxy(tess_survey *survey, const char *line, size_t size, const log_who *origin);
 /* Notes what the words of hooks in a line tell: collectives, progress, failures, endpoints, nodes and the number of
  * ranks. *failure is set if the line belongs to torchrun's list. */
@@ -623,8 +624,9 @@ bool log_find_behind(const tess_survey *survey, int n_ranks, log_behind *behind)
  * neither. Returns false for any other line. */
 bool log_parse_work(const char *line, size_t size, log_work *work);
 /* Whether the line is a report of a timeout that ends too early: within its first words, "[rank4]:[E424 01:11:21.16
- * ProcessGroupNCCL.cpp:629] [Rank 4] Watchdog caught coll", or before "before timing out". */
-bool log_is_cut_report(const char *line, size_t size);
+ * ProcessGroupNCCL.cpp:629] [Rank 4] Watchdog caught coll", or before "before timing out". ends_text: the
+ * log may end with the line, so that it is also cut off where no word follows its place in the source. */
+bool log_is_cut_report(const char *line, size_t size, bool ends_text);
 /* Parses "Rank 1 is running collective: CollectiveFingerPrint(SequenceNumber=101, OpType=ALLGATHER, TensorShape=[1],
  * ...), but Rank 7 is running collective: CollectiveFingerPrint(SequenceNumber=0OpType=REDUCE)." Returns false for
  * any other line. */

@@ -448,7 +448,7 @@ static tess_status note_cut_end(survey_reading *r)
 {
     const log_loose *last = r->n_tail > 0 ? &r->tail[(r->n_tail - 1) % LOG_TAIL] : NULL;
     size_t size = last != NULL ? strlen(last->excerpt) : 0;
-    if (size == 0 || size >= LOG_TAIL_MOST || !log_is_cut_report(last->excerpt, size))
+    if (size == 0 || size >= LOG_TAIL_MOST || !log_is_cut_report(last->excerpt, size, true))
         return TESS_OK;
     return log_note_cut_report(r->survey, last->excerpt, size, log_rank_of_line(last->excerpt, size));
 }

@@ -76,7 +76,7 @@ static tess_status note_work(survey_reading *r, const char *line, size_t size, i
         work.rank = speaker;
     if (work.rank < 0 && r->survey->unranked.op[0] == '\0')
         r->survey->unranked = work;
-    if (work.rank < 0 || (work.sequence < 0 && log_is_cut_report(line, size)))
+    if (work.rank < 0 || (work.sequence < 0 && log_is_cut_report(line, size, false)))
         return TESS_OK;
     TESS_TRY(log_rank_at(r->survey, work.rank, &rank));
     rank->seen = true;
@@ -258,7 +258,7 @@ tess_status log_note_hooks(survey_reading *r, uint64_t hooks, const char *line, 
     if (hooks &
         (TESS_HOOK_BIT(TESS_HOOK_CLOSING) | TESS_HOOK_BIT(TESS_HOOK_KILLING) | TESS_HOOK_BIT(TESS_HOOK_STARTED_LAST)))
         TESS_TRY(log_note_stopped(r, line, size));
-    if (hooks & TESS_HOOK_BIT(TESS_HOOK_WATCHDOG) && log_is_cut_report(line, size))
+    if (hooks & TESS_HOOK_BIT(TESS_HOOK_WATCHDOG) && log_is_cut_report(line, size, false))
         TESS_TRY(log_note_cut_report(r->survey, line, size, speaker));
     if (hooks & TESS_HOOK_BIT(TESS_HOOK_WORK))
         TESS_TRY(note_work(r, line, size, number, speaker));

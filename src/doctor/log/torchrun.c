@@ -104,6 +104,11 @@ int log_cut_root(const tess_survey *s, log_who *who)
     const log_failure *root = &s->cut_root;
     if (!s->has_cut_root)
         return 0;
+    for (int i = 0; i < s->n_failures; i++) {
+        const log_failure *f = &s->failures[i];
+        if (!f->is_local && f->time_s >= 0 && f->time_s < root->time_s)
+            return 0; /* of another table, which is whole */
+    }
     *who = (log_who){.ranks = {root->rank}, .n_ranks = 1};
     snprintf(who->host, sizeof(who->host), "%s", root->host);
     for (int i = 0; i < s->n_failures; i++) {
