@@ -107,7 +107,7 @@ int log_cut_root(const tess_survey *s, log_who *who)
     for (int i = 0; i < s->n_failures; i++) {
         const log_failure *f = &s->failures[i];
         if (!f->is_local && f->time_s >= 0 && f->time_s < root->time_s)
-            return 0; /* of another table, which is whole */
+            return 0; /* a whole table of another agent is earlier */
     }
     *who = (log_who){.ranks = {root->rank}, .n_ranks = 1};
     snprintf(who->host, sizeof(who->host), "%s", root->host);
