@@ -37,7 +37,7 @@ is_read 004 effect pytorch-watchdog-timeout "$effects" 'rank 1' 'rank 0'
 is_read 005 effect pytorch-watchdog-timeout 'ranks 1-3,6-7 waited 1800 s in ALLREDUCE #469508' never
 is_read 006 cause store-connect-timeout '192.0.2.1:1234' 'rank 1' memory
 is_read 007 effect torchrun-rendezvous-closed "$effects" 'did not start' taken
-is_read 008 cause dataloader-shm 'process (pid 325): a data worker got no shared memory' SIGKILL disk
+is_read 008 cause dataloader-shm 'process (pid 325): a data worker was killed by SIGBUS' SIGKILL disk
 is_read 010 cause disk-full 'a file could not be written, because its disk is full, reported by process (pid 28936)' 'rank 177' memory
 is_read 011 effect nccl-peer-closed 'look into those of 192.0.2.3' 'rank 0' 36138
 is_read 012 cause nccl-ib-retry-exceeded 'from GPU 4 on node-a (pid 984) to 192.0.2.59' 'rank 4' memory 'status 5' '59):'
@@ -114,7 +114,7 @@ is_read 081 cause cuda-xid-firmware 'GPU 0000:01:00: ' memory NVLink
 is_read 082 cause cuda-xid-firmware 'GPU 0000:01:00: ' memory
 is_read 083 effect nccl-ras-mismatch "$effects" 'rank 12' 'rank 13' 192.0.2.124
 is_read 084 cause nccl-sizes-differ 'ranks exchanged messages of different sizes' 'host 192.0.2.6' memory
-is_read 085 cause ascend-hccp-process 'an Ascend device is still used' port exception
+is_read 085 cause ascend-hccp-process '(HCCP) could not start on an Ascend device, probably' port exception
 is_read 086 cause oneccl-worker 'oneCCL could not start its worker threads' rank memory
 is_read 087 cause slurm-credential 'hosts node-a, node-b: ' rank
 is_read 088 cause ray-resources 'fewer free resources' 192.0.2.101 memory

@@ -490,7 +490,7 @@ static const sample nccl[] = {
      "nccl-ib-retry-exceeded"},
     {"NCCL WARN NET/IB: Got completion from peer 192.0.2.7<40001> with status=IBV_WC_REM_ACCESS_ERR(10) "
      "opcode=IBV_WC_SEND(0) vendor_err=136 hca mlx5_0",
-     "nccl-ib-completion-error"},
+     "nccl-ib-remote-refused"},
     {"NCCL WARN NET/IB : Got completion from peer 192.0.2.7<40001> with status=5 opcode=0 len=0 vendor err 249 (Send)",
      "nccl-ib-flushed"},
     {"NCCL WARN NET/IB : mlx5_0:1 async fatal event: local catastrophic error", "nccl-ib-async-event"},

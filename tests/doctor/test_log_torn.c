@@ -183,6 +183,69 @@ static void other_lines_are_not_taken_into_a_report(void)
     judge(text, 0);
     EXPECT_CONTAINS(diagnosis.headline, "ValueError: x");
     tess_survey_free(&survey);
+    static const char *const own[] = {"ValueError: the batch of Rank 2 has no tokens", "KeyError: 'work: 3'",
+                                      "OSError: [Errno 28] No space left on device: '/ckpt/Rank 3.pt'",
+                                      "2026-01-01 10:00:00,123 ERROR Rank 2 has no work: 3",
+                                      "INFO: the batch took 3 milliseconds"};
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+        size_t skip;
+        bool space;
+        EXPECT(!log_report_goes_on(line, strlen(line), own[i], strlen(own[i]), &skip, &space));
+        snprintf(text, sizeof(text), "%s\n%s\n", line, own[i]);
+        judge(text, 0);
+        EXPECT_INT(survey.n_lines, 2);
+        tess_survey_free(&survey);
+    }
+    end();
+}
+
+/* A place in the source of a process group is no report: a frame of a debugger, or a line of another level. */
+static void only_errors_of_the_watchdog_are_cut_reports(void)
+{
+    static char text[MOST_TEXT];
+    static const char *const others[] = {
+        "#7 0x00007f in c10d::ProcessGroupNCCL::heartbeat () at /pytorch/torch/csrc/ProcessGroupNCCL.cpp:1890",
+        "[rank3]:[I909 09:55:29.307624539 ProcessGroupNCCL.cpp:844] [Rank 3]",
+        "[rank3]:[W909 09:55:29.307624539 ProcessGroupNCCL.cpp:844] [Rank 3] Wat"};
+    char line[600];
+    size_t at = 0;
+    begin();
+    for (int rank = 0; rank < 3; rank++) {
+        write_timeout(line, sizeof(line), prefixes[0], rank);
+        at = tess_text_add(text, sizeof(text), at, "%s\n", line);
+    }
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        EXPECT(!log_is_cut_report(others[i], strlen(others[i]), true));
+        tess_text_add(text, sizeof(text), at, "%s\nthe end of the stack\n", others[i]);
+        judge(text, 4);
+        EXPECT_CONTAINS(diagnosis.headline, "rank 3 never joined");
+        tess_survey_free(&survey);
+    }
+    static const char cut[] = "[rank3]:[E909 09:55:29.307624539 ProcessGroupNCCL.cpp:607] [Rank 3] ";
+    EXPECT(log_is_cut_report(cut, strlen(cut), true) && !log_is_cut_report(cut, strlen(cut), false));
+    end();
+}
+
+/* A whole table of torchrun with an earlier failure beats one that is cut off before its exit code. */
+static void the_earliest_table_counts_although_another_is_cut_off(void)
+{
+    static const char whole[] = "Root Cause (first observed failure):\n[0]:\n  time      : 2026-01-01_10:00:00\n"
+                                "  host      : node-a\n  rank      : 0 (local_rank: 0)\n  exitcode  : 1 (pid: 7)\n",
+                      cut[] = "Root Cause (first observed failure):\n[0]:\n  time      : 2026-01-01_10:05:00\n"
+                              "  host      : node-b\n  rank      : 8 (local_rank: 0)\n";
+    static const char *const texts[] = {whole, cut}, *const names[] = {"ra.log", "rb.log"};
+    begin();
+    EXPECT_OK(tess_survey_begin(test_mem(), knowledge, &survey));
+    for (int i = 0; i < 2; i++) {
+        char path[512];
+        EXPECT_OK(tess_os_join(path, sizeof(path), test_folder(), names[i]));
+        EXPECT_OK(tess_os_write_atomic(path, texts[i], strlen(texts[i])));
+        EXPECT_OK(tess_survey_read(&survey, path));
+    }
+    EXPECT_OK(tess_log_diagnose(&survey, 0, &diagnosis));
+    EXPECT_CONTAINS(diagnosis.headline, "rank 0 on node-a (pid 7) failed first");
+    EXPECT(strstr(diagnosis.headline, "rank 8") == NULL);
+    tess_survey_free(&survey);
     end();
 }
 
@@ -217,6 +280,7 @@ static const test_case cases[] = {
     CASE(reports_keep_their_facts_however_they_are_broken), CASE(reports_are_joined_after_any_word),
     CASE(nobody_is_missing_after_the_log_was_cut_off),      CASE(other_lines_are_not_taken_into_a_report),
     CASE(a_report_without_a_rank_tells_its_collective),     CASE(ranks_apart_are_no_groups_unless_the_log_says_so),
+    CASE(only_errors_of_the_watchdog_are_cut_reports),      CASE(the_earliest_table_counts_although_another_is_cut_off),
 };
 
 TEST_MAIN(cases)

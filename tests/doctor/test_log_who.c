@@ -41,7 +41,7 @@ static const struct {
     {"n1:7:8 [1] net_ib.cc:1 NCCL WARN NET/IB : Got completion from peer 192.0.2.7<1> with error 4, opcode 1, len 1\n"
      "n2:9:9 [1] net_ib.cc:1 NCCL WARN NET/IB : Got completion from peer 192.0.2.1<1> with error 4, opcode 1, len 1\n"
      "n1:7:8 [1] net_ib.cc:1 NCCL WARN NET/IB : Got completion from peer 192.0.2.7<1> with error 4, opcode 1, len 1\n",
-     "InfiniBand failed, from GPU 1 on n1, n2 to 192.0.2.7, 192.0.2.1", NULL},
+     "status 4), from GPU 1 on n1, n2 to 192.0.2.7, 192.0.2.1", NULL},
     /* A process that a launcher saw end because it had waited for too long. */
     {"Timed out waiting 1800000ms for send operation to complete\n-- Process 3 terminated with the following error:\n"
      "Traceback (most recent call last):\n  File \"x.py\", line 3, in f\n",

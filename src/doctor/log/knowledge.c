@@ -64,6 +64,10 @@ static const char *const hooks[TESS_HOOK_COUNT] = {[TESS_HOOK_WORK] = "optype=",
                                                    [TESS_HOOK_REPEATED] = "x across cluster]",
                                                    [TESS_HOOK_ROOT] = "root cause (first observed failure)",
                                                    [TESS_HOOK_EXITCODE] = "exitcode",
+                                                   [TESS_HOOK_EXIT_CODE] = "_exit_code",
+                                                   [TESS_HOOK_CLOSING] = "closing signal",
+                                                   [TESS_HOOK_KILLING] = "killing subprocess",
+                                                   [TESS_HOOK_STARTED_LAST] = "--local_rank=",
                                                    [TESS_HOOK_LOCAL_RANK] = "(local_rank: ",
                                                    [TESS_HOOK_FAILURE_TIME] = "time      : ",
                                                    [TESS_HOOK_FAILURE_HOST] = "host      : ",
@@ -91,7 +95,6 @@ static const char *const hooks[TESS_HOOK_COUNT] = {[TESS_HOOK_WORK] = "optype=",
                                                    [TESS_HOOK_NODE] = "node: ",
                                                    [TESS_HOOK_NODE_NAME] = "nodename: ",
                                                    [TESS_HOOK_ASSIGNED] = "successfully assigned ",
-                                                   [TESS_HOOK_PROMPT] = "root@",
                                                    [TESS_HOOK_CHECKPOINT] = "checkpoint from ",
                                                    [TESS_HOOK_PROXY] = "[proxy service ",
                                                    [TESS_HOOK_WATCHDOG] = "processgroup",
@@ -109,9 +112,10 @@ static const tess_table_field fields[] = {
     {"reached", offsetof(tess_log_entry, reached), false},   {"differ", offsetof(tess_log_entry, differ), false},
     {"alone", offsetof(tess_log_entry, alone), false},       {"lasts", offsetof(tess_log_entry, lasts), false},
     {"restarts", offsetof(tess_log_entry, restarts), false}, {"waits", offsetof(tess_log_entry, waits), false},
-    {"symptom", offsetof(tess_log_entry, symptom), true},    {"cause", offsetof(tess_log_entry, cause), false},
-    {"check", offsetof(tess_log_entry, check), false},       {"fix", offsetof(tess_log_entry, fix), false},
-    {"myth", offsetof(tess_log_entry, myth), false},         {"source", offsetof(tess_log_entry, source), false}};
+    {"symptom", offsetof(tess_log_entry, symptom), true},    {"guess", offsetof(tess_log_entry, guess), false},
+    {"cause", offsetof(tess_log_entry, cause), false},       {"check", offsetof(tess_log_entry, check), false},
+    {"fix", offsetof(tess_log_entry, fix), false},           {"myth", offsetof(tess_log_entry, myth), false},
+    {"source", offsetof(tess_log_entry, source), false}};
 
 int tess_knowledge_n(const tess_knowledge *k)
 {
@@ -295,7 +299,7 @@ static tess_status read_names(pattern *p, const tess_table_row *row)
             name++;
         TESS_CHECK(name < TESS_NAME_COUNT && group <= TESS_NAME_COUNT, TESS_E_FORMAT,
                    "%s:%d: %s: a group named '%.40s': choose rank, task, local_rank, host, pid, gpu, actor, device, "
-                   "peer, step, what, lacks, container or reporter",
+                   "peer, step, what, also, lacks, container or reporter",
                    row->file, row->line, row->id, given);
         p->group[name] = (uint8_t)group;
         p->has_names = true;

@@ -37,6 +37,7 @@ typedef enum tess_log_scope { TESS_LOG_OF_PROCESS, TESS_LOG_OF_PROGRAM, TESS_LOG
     X(TESS_NAME_PEER, "peer")           /* the other side of a connection */                          \
     X(TESS_NAME_STEP, "step")           /* step of training */                                        \
     X(TESS_NAME_WHAT, "what")           /* error itself: a number or a text */                        \
+    X(TESS_NAME_ALSO, "also")           /* more of it: the reason in another line of the message */   \
     X(TESS_NAME_LACKS, "lacks")         /* list of what the rank that a following line names lacks */ \
     X(TESS_NAME_CONTAINER, "container") /* a container of compose */                                  \
     X(TESS_NAME_REPORTER, "reporter")   /* rank that prints the line */
@@ -52,10 +53,10 @@ enum { TESS_KNOWLEDGE_MOST_EXPLAINED = 16 };
 
 typedef struct tess_log_entry {
     tess_table_row row;
-    /* all texts from match to restarts, and myth and source, may be NULL */
+    /* all texts from match to restarts, and guess, myth and source, may be NULL */
     const char *role_text, *match, *then, *below, *signal, *limit, *asked, *beats, *who, *explains, *fallback, *quotes,
         *reached, *differ, *alone, *lasts, *restarts, *waits;
-    const char *symptom, *cause, *check, *fix, *myth, *source;
+    const char *symptom, *guess, *cause, *check, *fix, *myth, *source;
     /* cause, check and fix of an END are NULL */
     tess_log_role role;
     bool by_reporter;     /* the line is about another process than the one that printed it */
@@ -112,6 +113,10 @@ typedef enum tess_log_hook {
     TESS_HOOK_REPEATED,
     TESS_HOOK_ROOT,
     TESS_HOOK_EXITCODE,
+    TESS_HOOK_EXIT_CODE,
+    TESS_HOOK_CLOSING,
+    TESS_HOOK_KILLING,
+    TESS_HOOK_STARTED_LAST,
     TESS_HOOK_LOCAL_RANK,
     TESS_HOOK_FAILURE_TIME,
     TESS_HOOK_FAILURE_HOST,
@@ -139,7 +144,6 @@ typedef enum tess_log_hook {
     TESS_HOOK_NODE,
     TESS_HOOK_NODE_NAME,
     TESS_HOOK_ASSIGNED,
-    TESS_HOOK_PROMPT,
     TESS_HOOK_CHECKPOINT,
     TESS_HOOK_PROXY,
     TESS_HOOK_WATCHDOG,

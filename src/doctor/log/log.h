@@ -91,6 +91,7 @@ typedef struct log_match {
     log_who who;        /* the processes that the error happened to: all that printed it at about that time */
     log_who reporter;   /* the processes that only printed it, if they differ from `who` */
     uint64_t text_hash; /* hash of the letters at the end of the first line */
+    bool is_guess;      /* the first line says that it only supposes this */
     bool is_failure;    /* the first line belongs to torchrun's table */
     bool names_differ;  /* a later line names other processes */
     int n_listed;       /* number of ranks that the newest list names */
@@ -136,6 +137,12 @@ typedef struct log_failure {
     int64_t line, n_all; /* line of the report, and steps of all processes before it */
 } log_failure;
 
+/* A process that its launcher stopped. */
+typedef struct log_stopped {
+    int pid, file;  /* file that says so */
+    bool is_listed; /* it was listed with all processes of the host; false: it was alive when another one had ended */
+} log_stopped;
+
 /* A row of the table of processes that the kernel prints when it runs out of memory. */
 typedef struct log_oom_row {
     int pid; /* 0: none */
@@ -168,6 +175,11 @@ typedef struct tess_survey {
     int n_ranks, capacity; /* n_ranks: highest rank seen, plus 1 */
     log_failure *failures;
     int n_failures;
+    log_stopped *stopped; /* (n_stopped) */
+    int n_stopped;
+    int last_started;         /* 1 + local rank in the command that DeepSpeed's launcher prints; 0: none */
+    const char *success_name; /* name of the exit code of a success in the text of a scheduler; NULL: none */
+    int success_code;
     log_failure cut_root; /* torchrun's "Root Cause" at the end of a log that is cut off before its exit code */
     bool has_cut_root;
     log_stacks stacks;

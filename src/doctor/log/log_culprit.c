@@ -85,6 +85,17 @@ static void complete_by_only_failure(const tess_survey *s, int cause, log_who *w
     log_who_complete(who, &first);
 }
 
+/* Adds the only process that the launcher had started to an exception that names no process. */
+static void complete_by_only_child(const tess_survey *s, int cause, log_who *who)
+{
+    const tess_log_entry *entry = tess_knowledge_at(s->knowledge, cause);
+    log_who child;
+    if (!s->matches[cause].is_exception || entry->by_reporter || entry->by_host || log_who_is_known(who) ||
+        !log_only_child(s, &child))
+        return;
+    log_who_complete(who, &child);
+}
+
 /* Adds the process id if another rank names the rank that it lost, and torchrun saw only the process with that local
  * rank end. */
 static void complete_by_named_failure(const tess_survey *s, log_who *who)
@@ -223,6 +234,7 @@ void log_find_culprit(const tess_survey *s, int cause, log_who *who, log_who *re
         complete_by_launcher(s, cause, only_reports ? reporter : who);
     complete_by_places(s, who);
     complete_by_only_failure(s, cause, who);
+    complete_by_only_child(s, cause, who);
     complete_by_named_failure(s, who);
     complete_by_gpu(s, cause, who);
     complete_by_places(s, reporter);

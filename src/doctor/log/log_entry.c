@@ -49,12 +49,13 @@ static void add_reporter(tess_log_diagnosis *v)
 /* Returns what the process of a match printed about its own end before, such as a signal, or NULL. */
 static const char *find_own_end(const tess_survey *s, const log_match *match)
 {
+    int own = (int)(match - s->matches);
     for (int i = 0; match->who.pid != 0 && i < tess_knowledge_n(s->knowledge); i++) {
         const log_match *other = &s->matches[i];
         const tess_log_entry *entry = tess_knowledge_at(s->knowledge, i);
         bool is_own = other->who.pid == match->who.pid || other->reporter.pid == match->who.pid;
-        if (other != match && log_is_found(s, i) && is_own && log_is_before(other, match) &&
-            (entry->role == TESS_LOG_EFFECT || entry->role == TESS_LOG_WRAPPER))
+        if (other != match && log_is_found(s, i) && is_own && !tess_knowledge_explains(s->knowledge, own, i) &&
+            log_is_before(other, match) && (entry->role == TESS_LOG_EFFECT || entry->role == TESS_LOG_WRAPPER))
             return entry->symptom;
     }
     return NULL;
@@ -77,16 +78,22 @@ static void add_doubt(const tess_survey *s, tess_log_role role, const log_match 
         log_add_text(v, "; the cause is not in these logs: look into those of %s", who);
 }
 
+const char *log_symptom_of(const tess_log_entry *entry, const log_match *match)
+{
+    return match->is_guess && entry->guess != NULL ? entry->guess : entry->symptom;
+}
+
 /* Appends "reading a checkpoint failed: SYMPTOM" if only a general entry matches the line, because the phase then
  * says most. Otherwise appends the symptom. */
 void log_add_symptom(const tess_log_entry *entry, const log_match *match, tess_log_diagnosis *v)
 {
+    const char *symptom = log_symptom_of(entry, match);
     if (match->phase == NULL || !(entry->is_fallback || entry->is_quoting))
-        log_add_text(v, "%s", entry->symptom);
+        log_add_text(v, "%s", symptom);
     else if (entry->role == TESS_LOG_WRAPPER && match->who.what[0] != '\0')
         log_add_text(v, "%s failed", match->phase);
     else
-        log_add_text(v, "%s failed: %s", match->phase, entry->symptom);
+        log_add_text(v, "%s failed: %s", match->phase, symptom);
 }
 
 /* Writes the headline: "rank 3 on n1: SYMPTOM (step 12)", "SYMPTOM, reported by rank 3". */
@@ -146,7 +153,8 @@ static const char *find_data_worker(const tess_survey *s, const log_match *match
 
 void log_add_cut_off(const tess_survey *s, tess_log_diagnosis *v)
 {
-    if (s->has_cut_root)
+    log_who root;
+    if (log_cut_root(s, &root) > 0)
         log_add_text(v, "; torchrun names rank %d as the first to fail (its Root Cause), and its exit code is cut off",
                      s->cut_root.rank);
     else if (log_first_is_cut_off(s))

@@ -211,6 +211,9 @@ log_trace_part log_traces_take(log_traces *t, const char *line, size_t size, int
 bool log_traces_are_near(const log_traces *t, int64_t number);
 /* Formats "train.py:12 in main": the innermost frame of the program itself, or else of a library. */
 void log_trace_place(const log_trace *trace, char *text, size_t size);
+/* Writes "RuntimeError: no GPU" where the innermost frame's code is raise RuntimeError("no GPU"), which tells the text
+ * of an exception that is missing. Returns false for any other code. */
+bool log_raised_text(const log_trace *trace, char *text, size_t size);
 /* Writes a line with the phase, then one line "path function" per frame, innermost first. Returns the length. */
 size_t log_trace_frames(const log_trace *trace, char *text, size_t size);
 
@@ -330,6 +333,7 @@ typedef struct survey_reading {
     int64_t described_line;        /* line of that name; 0: none */
     int64_t object_line;           /* line with the kind of a pod, whose name follows; 0: none */
     char node[64];                 /* node named by the description of a pod, an event or a prompt; "": none */
+    char shell[64];                /* host in the prompt of a shell; "": none */
     bool nodes_differ;             /* events name pods on several nodes */
     bool pods_differ;              /* lines name several pods */
     char checkpoint[160];          /* file or folder that the program last reported to read; "": none */
@@ -426,6 +430,8 @@ tess_status log_note_lack(survey_reading *reading, const tess_found_entry *found
                           int64_t number, const log_who *origin, const log_failure *failure);
 /* Appends a line to the error that the line before it announced with a colon. */
 void log_note_message(survey_reading *reading, const char *line, size_t size, int64_t number);
+/* Appends the rest of the error, which the pattern's group "also" took, to what the headline says. */
+void log_note_also(const survey_reading *reading, const tess_found_entry *found, int64_t number);
 /* Adds the process or device that a later line of an entry names, if its first line names none. */
 void log_note_names(const survey_reading *reading, const tess_found_entry *found, int64_t number);
 
@@ -438,13 +444,25 @@ void log_place_rank(tess_survey *survey, int rank, const log_who *origin);
 tess_status log_note_mark(tess_survey *survey, int entry, const char *line, size_t size, int speaker);
 /* Notes where a rank of an NCCL communicator runs, from a line that gives the size of the communicator. */
 tess_status log_note_communicator(survey_reading *reading, const char *line, size_t size, const log_who *origin);
-/* Notes where a rank runs, from a line of its proxy of NCCL. */
+/* Notes that the report of a timeout of the speaker, or of the rank that the line names, is cut off. */
 tess_status log_note_cut_report(tess_survey *survey, const char *line, size_t size, int speaker);
+/* Notes where a rank runs, from a line of its proxy of NCCL. */
 tess_status log_note_proxy(tess_survey *survey, const char *line, size_t size, const log_who *origin);
 /* Notes what the words of hooks in a line tell: collectives, progress, failures, endpoints, nodes and the number of
  * ranks. *failure is set if the line belongs to torchrun's list. */
 tess_status log_note_hooks(survey_reading *reading, uint64_t hooks, const char *line, size_t size, int64_t number,
                            int speaker, log_failure *failure);
+
+/* ---- stopped.c: processes that launchers stopped, and exit codes that are a success ---- */
+/* Notes a process that its launcher stops: "Sending process 7 closing signal SIGTERM", "Killing subprocess 7"; and the
+ * local rank in the command that DeepSpeed's launcher started last. */
+tess_status log_note_stopped(survey_reading *reading, const char *line, size_t size);
+/* Whether torchrun stopped the process, which was therefore alive when it saw another one end. */
+bool log_was_stopped(const tess_survey *survey, const log_failure *failure);
+/* Finds the only process that a launcher had started, if the launcher listed one alone. */
+bool log_only_child(const tess_survey *survey, log_who *who);
+/* Notes the exit code that the text of a scheduler calls a success: "SuccessCheckpointExitCode = 85". */
+void log_note_success_code(tess_survey *survey, const char *line, size_t size);
 
 /* ---- surroundings.c: facts from the lines around an error ---- */
 /* Notes the first endpoint that a launcher or program names: "rdzv_endpoint : node-a:29400", "MASTER_ADDR=node-a". */
@@ -464,7 +482,7 @@ bool log_pod_of_line(const char *line, size_t size, char pod[64]);
 void log_note_object(survey_reading *reading, const char *line, size_t size, int64_t number);
 /* Names the pod in the file's events that name none, if lines of the file name a single one. */
 void log_complete_pods(survey_reading *reading);
-/* Notes the host in the prompt of a shell: "root@node-a:/data# python train.py". */
+/* Notes the host in the prompt of a shell: "root@node-a:/data# python train.py", "[ada@node-a data]$ sh run.sh". */
 void log_note_prompt(survey_reading *reading, const char *line, size_t size);
 /* Notes the path of a checkpoint that is read: "load checkpoint from local path: out/step_10.pth", "Loading
  * checkpoint from 'out'". */
@@ -537,6 +555,8 @@ void log_set_culprit(const log_who *who, tess_log_diagnosis *diagnosis);
 void log_add_evidence(tess_log_diagnosis *diagnosis, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Appends a text to the headline. */
 void log_add_text(tess_log_diagnosis *diagnosis, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Returns what the headline says of the entry: its symptom, or its guess where the line says that it is one. */
+const char *log_symptom_of(const tess_log_entry *entry, const log_match *match);
 /* Appends the symptom to the headline, with what the program was doing. */
 void log_add_symptom(const tess_log_entry *entry, const log_match *match, tess_log_diagnosis *diagnosis);
 /* Adds the first line of a match as evidence. */
@@ -604,8 +624,9 @@ bool log_find_behind(const tess_survey *survey, int n_ranks, log_behind *behind)
  * neither. Returns false for any other line. */
 bool log_parse_work(const char *line, size_t size, log_work *work);
 /* Whether the line is a report of a timeout that ends too early: within its first words, "[rank4]:[E424 01:11:21.16
- * ProcessGroupNCCL.cpp:629] [Rank 4] Watchdog caught coll", or before "before timing out". */
-bool log_is_cut_report(const char *line, size_t size);
+ * ProcessGroupNCCL.cpp:629] [Rank 4] Watchdog caught coll", or before "before timing out". ends_text: the
+ * log may end with the line, so that it is also cut off where no word follows its place in the source. */
+bool log_is_cut_report(const char *line, size_t size, bool ends_text);
 /* Parses "Rank 1 is running collective: CollectiveFingerPrint(SequenceNumber=101, OpType=ALLGATHER, TensorShape=[1],
  * ...), but Rank 7 is running collective: CollectiveFingerPrint(SequenceNumber=0OpType=REDUCE)." Returns false for
  * any other line. */

@@ -74,6 +74,30 @@ static bool report_cut_root(const tess_survey *s, tess_log_diagnosis *v)
     return true;
 }
 
+/* Whether torchrun's table gives one time for all of these ranks. */
+static bool are_of_one_second(const tess_survey *s, const log_who *who)
+{
+    double time_s = -1;
+    for (int i = 0; i < s->n_failures; i++) {
+        const log_failure *f = &s->failures[i];
+        if (f->time_s < 0 || f->is_local || !log_who_has(who, f->rank))
+            continue;
+        if (time_s >= 0 && f->time_s != time_s)
+            return false;
+        time_s = f->time_s;
+    }
+    return true;
+}
+
+/* Reports processes that ended with the exit code that the text of their scheduler calls a success. */
+static void report_success(const tess_survey *s, const char *who, tess_log_diagnosis *v)
+{
+    snprintf(v->headline, sizeof(v->headline),
+             "%s ended with exit code %d, which the job's own text calls a success (%s = %d), such as that of a "
+             "checkpoint after which it starts again; no error is in these logs",
+             who, s->success_code, s->success_name, s->success_code);
+}
+
 /* Reports the process that torchrun saw end first, or those that ended in the same second. */
 static bool report_first_failures(const tess_survey *s, tess_log_diagnosis *v)
 {
@@ -85,6 +109,10 @@ static bool report_first_failures(const tess_survey *s, tess_log_diagnosis *v)
     if (n == 0)
         return false;
     log_who_text(&who, text, sizeof(text));
+    if (s->success_name != NULL && code == s->success_code) {
+        report_success(s, text, v);
+        return true;
+    }
     if (n == 1 && find_alike(s, code, all, sizeof(all)) > 1) {
         snprintf(
             v->headline, sizeof(v->headline),
@@ -101,11 +129,11 @@ static bool report_first_failures(const tess_survey *s, tess_log_diagnosis *v)
         log_add_cut_off(s, v);
         return true;
     }
-    snprintf(
-        v->headline, sizeof(v->headline),
-        "%s ended in the same second, with exit code %d%s: torchrun names one of them as the first, but that is only "
-        "the order in which it looked; the error itself is not in these logs",
-        text, code, signal_of_code(code));
+    snprintf(v->headline, sizeof(v->headline),
+             "%s ended %s, with exit code %d%s: torchrun names one of them as the first, but that is only "
+             "the order in which it looked; the error itself is not in these logs",
+             text, are_of_one_second(s, &who) ? "in the same second" : "within a second of each other", code,
+             signal_of_code(code));
     log_add_cut_off(s, v);
     return true;
 }
@@ -273,7 +301,7 @@ static bool report_survived(const tess_survey *s, tess_log_diagnosis *v)
              log_is_python_warning(match->excerpt, strlen(match->excerpt)) ? "Python only warned of this:"
              : s->restarted ? "the job recovered: its processes were started again and went on after this:"
                             : "the run went on after this:",
-             who, who[0] != '\0' ? ": " : "", tess_knowledge_at(s->knowledge, survived)->symptom);
+             who, who[0] != '\0' ? ": " : "", log_symptom_of(tess_knowledge_at(s->knowledge, survived), match));
     log_add_place(s, match, v);
     add_how_far(s, v);
     return true;

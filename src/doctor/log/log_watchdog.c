@@ -132,7 +132,19 @@ bool log_parse_work(const char *line, size_t size, log_work *work)
     return true;
 }
 
-bool log_is_cut_report(const char *line, size_t size)
+/* Whether a logger of PyTorch marked the text before `place` as an error: "[E909 09:55:29.3 ", "[E ". A line that was
+ * broken before `place` has lost the mark. */
+static bool is_marked_error(const char *text, const char *place)
+{
+    if (text + strspn(text, " ") == place)
+        return true;
+    for (const char *at = strstr(text, "[E"); at != NULL && at < place; at = strstr(at + 1, "[E"))
+        if (isdigit((unsigned char)at[2]) || at[2] == ' ')
+            return true;
+    return false;
+}
+
+bool log_is_cut_report(const char *line, size_t size, bool ends_text)
 {
     static const char source[] = ".cpp:";
     char text[MOST];
@@ -142,6 +154,8 @@ bool log_is_cut_report(const char *line, size_t size)
     const char *place = strstr(text, "ProcessGroup"), *at = place != NULL ? strstr(place, source) : NULL;
     if (at == NULL) /* "[rank4]:[E424 01:11:21.16 Proce" */
         return (at = strstr(text, "]:[E")) != NULL && isdigit((unsigned char)at[4]) && strchr(at + 4, ']') == NULL;
+    if (!is_marked_error(text, place))
+        return false;
     at += strlen(source);
     at += strspn(at, "0123456789");
     for (size_t n; (n = strspn(at, " ]")) > 0 || *at == '[';) { /* "] [Rank 4] ", "] [PG 0 (default_pg) Rank 4] " */
@@ -152,6 +166,8 @@ bool log_is_cut_report(const char *line, size_t size)
         at = close != NULL ? close : at;
     }
     /* the text ends within, or before, the first words */
+    if (*at == '\0')
+        return ends_text;
     return strncmp(at, report, strlen(at)) == 0 || strncmp(at, exception, strlen(at)) == 0;
 }
 

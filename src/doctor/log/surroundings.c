@@ -143,17 +143,27 @@ static void note_command(survey_reading *r, const char *command, size_t size)
 void log_note_prompt(survey_reading *r, const char *line, size_t size)
 {
     enum { MOST_ABOVE = 64 }; /* the name of an environment, in brackets, may precede the prompt */
-    const char *end = line + size, *at = memmem(line, size < MOST_ABOVE ? size : MOST_ABOVE, "root@", 5);
+    const char *end = line + size, *at = memchr(line, '@', size < MOST_ABOVE ? size : MOST_ABOVE), *user = at;
     size_t n = 0;
-    if (at == NULL || (at > line && at[-1] != ' ' && at[-1] != '[' && at[-1] != ')'))
+    while (at != NULL && user > line && (isalnum((unsigned char)user[-1]) || strchr("._-", user[-1]) != NULL))
+        user--;
+    if (at == user || (user > line && user[-1] != ' ' && user[-1] != '[' && user[-1] != ')'))
         return;
-    for (at += 5; at + n < end && at[n] != ':' && is_of_address(at[n]);)
+    bool is_boxed = user > line && user[-1] == '['; /* "[user@host folder]$ ", and else "user@host:folder$ " */
+    for (at++; at + n < end && at[n] != ':' && is_of_address(at[n]);)
         n++;
-    bool is_prompt = at + n < end && at[n] == ':' && memmem(at + n, (size_t)(end - at) - n, "# ", 2) != NULL;
-    if (n > 1 && is_prompt)
+    const char *mark = at + n;
+    while (mark + 1 < end && !((*mark == '$' || *mark == '#') && mark[1] == ' '))
+        mark++;
+    bool is_prompt =
+        mark + 1 < end && at + n < end && (is_boxed ? mark[-1] == ']' && (at[n] == ' ' || at[n] == ':') : at[n] == ':');
+    bool is_root = at - user == 5 && memcmp(user, "root@", 5) == 0;
+    if (n > 1 && n < sizeof(r->shell) && is_prompt)
+        snprintf(r->shell, sizeof(r->shell), "%.*s", (int)n, at);
+    if (n > 1 && is_prompt && is_root) /* root is mostly inside of a container; others look at it from outside */
         set_node(r, at, n);
     if (is_prompt)
-        note_command(r, at + n, (size_t)(end - at) - n);
+        note_command(r, mark, (size_t)(end - mark));
 }
 
 void log_note_checkpoint(survey_reading *r, const char *line, size_t size)

@@ -27,6 +27,7 @@ void tess_survey_free(tess_survey *survey)
     tess_mem_free(survey->mem, survey->phases);
     tess_mem_free(survey->mem, survey->files);
     tess_mem_free(survey->mem, survey->failures);
+    tess_mem_free(survey->mem, survey->stopped);
     log_stacks_free(&survey->stacks);
     memset(survey, 0, sizeof(*survey));
 }
@@ -83,6 +84,8 @@ static log_who find_reporter(const survey_reading *r, int entry, const log_who *
     const tess_log_entry *known = tess_knowledge_at(r->survey->knowledge, entry);
     bool reports = known->by_reporter || known->by_host || known->role == TESS_LOG_EFFECT;
     log_who reporter = reports && failure->rank < 0 ? *writer : (log_who){.n_ranks = 0};
+    if (known->by_endpoint && !log_who_is_known(&reporter))
+        snprintf(reporter.host, sizeof(reporter.host), "%s", r->shell[0] != '\0' ? r->shell : r->node);
     if (known->by_reporter && log_who_is_known(&reporter))
         snprintf(reporter.device, sizeof(reporter.device), "%s", subject->device);
     return reporter;
@@ -150,11 +153,13 @@ static void note_quoted_error(survey_reading *r, const tess_found *found, const 
 }
 
 /* If an entry matches a further line of an exception's message, the entry says more than the exception itself. */
-static void note_said_below(survey_reading *r, const tess_found *found)
+static void note_said_below(survey_reading *r, const tess_found *found, const char *line, size_t size,
+                            const log_failure *failure)
 {
     int exception = tess_knowledge_exception(r->survey->knowledge);
     log_match *match = exception >= 0 && r->part == LOG_TRACE_REST ? &r->survey->matches[exception] : NULL;
-    if (match == NULL || match->first.file != r->file || match->first.line != r->traces.current->error)
+    if (match == NULL || match->first.file != r->file || match->first.line != r->traces.current->error ||
+        log_is_mild(line, size) || failure->rank >= 0) /* a logger or torchrun, right below the message */
         return;
     for (int i = 0; i < found->n_entries; i++) {
         const tess_log_entry *entry = tess_knowledge_at(r->survey->knowledge, found->entries[i].entry);
@@ -169,7 +174,7 @@ static tess_status note_entries(survey_reading *r, const tess_found *found, cons
 {
     const log_who writer = *find_writer(r, origin, number);
     note_quoted_error(r, found, origin, number);
-    note_said_below(r, found);
+    note_said_below(r, found, line, size, failure);
     bool ends_nothing = r->part == LOG_TRACE_NONE && found->n_entries > 0 &&
                         (log_is_advice(line, size) || log_is_fallback_used(line, size));
     for (int i = 0; i < found->n_entries; i++) {
@@ -186,6 +191,7 @@ static tess_status note_entries(survey_reading *r, const tess_found *found, cons
             log_note_restart(r, number);
         if (one->follows) {
             log_note_rest(r, one, number, origin);
+            log_note_also(r, one, number);
             TESS_TRY(log_note_lack(r, one, line, size, number, origin, failure));
             continue;
         }
@@ -198,6 +204,7 @@ static tess_status note_entries(survey_reading *r, const tess_found *found, cons
             r->survey->matches[one->entry].who.is_named = false; /* this makes the current line replace the first one */
         TESS_TRY(log_note_match(r, one->entry, line, size, number, &who, &reporter, origin, failure));
         log_note_names(r, one, number);
+        log_note_also(r, one, number);
         if (r->survey->largest.pid == 0 && r->largest.pid != 0 && number - r->largest.at.line <= LOG_AFTER_TABLE)
             r->survey->largest = r->largest;
         if (entry->is_quoting)
@@ -330,6 +337,7 @@ static tess_status take_line(survey_reading *r, const char *line, size_t size, i
         TESS_HOOK_BIT(TESS_HOOK_KIND) | TESS_HOOK_BIT(TESS_HOOK_KIND_JSON) | TESS_HOOK_BIT(TESS_HOOK_NAME);
     if (r->object_line > 0 || r->described_line > 0 || found.hooks & objects)
         log_note_object(r, line, size, number);
+    log_note_prompt(r, line, size);
     note_beat(r, &found, line, size);
     if (found.has_a_word) { /* the words of an object may belong to its messages */
         text_line object = {.reading = r, .number = number};
@@ -366,10 +374,15 @@ static tess_status note_raised(survey_reading *r, const log_trace *trace, bool *
     const log_failure failure = {.rank = -1};
     bool is_raised = strncmp(trace->code, "raise ", strlen("raise ")) == 0;
     const char *name = is_raised ? trace->code + strlen("raise ") : "Exception";
+    char told[sizeof(trace->code) + 2];
     tess_found found;
     size_t size = strcspn(name, "( ");
     if (log_exception_name(name, size) != size)
         return TESS_OK;
+    if (log_raised_text(trace, told, sizeof(told))) {
+        name = told;
+        size = strlen(told);
+    }
     r->traces.frames_size = log_trace_frames(trace, r->frames, sizeof(r->frames));
     tess_knowledge_set_frames(r->survey->knowledge, r->frames, r->traces.frames_size);
     tess_knowledge_find(r->survey->knowledge, name, size, &found);
@@ -405,12 +418,13 @@ static tess_status note_cut_traces(survey_reading *r)
     int entry = tess_knowledge_cut_traceback(s->knowledge);
     for (int i = 0; i < LOG_TRACES && entry >= 0; i++) {
         log_trace *trace = &r->traces.traces[i];
-        char place[180];
+        char place[180], told[sizeof(trace->code) + 2];
         bool ends_file = trace->has_head && trace->n_frames == 0 && trace->head == r->last_line;
         if (trace->state != LOG_TRACE_FRAMES || (trace->n_frames < (trace->has_head ? 1 : 2) && !ends_file))
             continue;
         trace->phase = log_phase_of(s, trace->frames, trace->n_frames);
-        if (log_note_announced(r, trace))
+        bool is_told = log_raised_text(trace, told, sizeof(told));
+        if (!is_told && log_note_announced(r, trace))
             continue;
         log_trace_place(trace, place, sizeof(place));
         if (ends_file)
@@ -421,7 +435,7 @@ static tess_status note_cut_traces(survey_reading *r)
         bool is_known = false;
         r->survey->n_known_lines++;
         TESS_TRY(note_raised(r, trace, &is_known));
-        if (is_known)
+        if (is_known || (is_told && log_note_announced(r, trace)))
             continue;
         TESS_TRY(log_note_match(r, entry, place, strlen(place), ends_file ? trace->head : trace->last, &nobody,
                                 &trace->speaker, &trace->speaker, &failure));
@@ -434,7 +448,7 @@ static tess_status note_cut_end(survey_reading *r)
 {
     const log_loose *last = r->n_tail > 0 ? &r->tail[(r->n_tail - 1) % LOG_TAIL] : NULL;
     size_t size = last != NULL ? strlen(last->excerpt) : 0;
-    if (size == 0 || size >= LOG_TAIL_MOST || !log_is_cut_report(last->excerpt, size))
+    if (size == 0 || size >= LOG_TAIL_MOST || !log_is_cut_report(last->excerpt, size, true))
         return TESS_OK;
     return log_note_cut_report(r->survey, last->excerpt, size, log_rank_of_line(last->excerpt, size));
 }

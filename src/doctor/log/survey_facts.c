@@ -76,7 +76,7 @@ static tess_status note_work(survey_reading *r, const char *line, size_t size, i
         work.rank = speaker;
     if (work.rank < 0 && r->survey->unranked.op[0] == '\0')
         r->survey->unranked = work;
-    if (work.rank < 0 || (work.sequence < 0 && log_is_cut_report(line, size)))
+    if (work.rank < 0 || (work.sequence < 0 && log_is_cut_report(line, size, false)))
         return TESS_OK;
     TESS_TRY(log_rank_at(r->survey, work.rank, &rank));
     rank->seen = true;
@@ -253,7 +253,12 @@ tess_status log_note_hooks(survey_reading *r, uint64_t hooks, const char *line, 
         (TESS_HOOK_BIT(TESS_HOOK_ROOT) | TESS_HOOK_BIT(TESS_HOOK_EXITCODE) | TESS_HOOK_BIT(TESS_HOOK_LOCAL_RANK) |
          TESS_HOOK_BIT(TESS_HOOK_FAILURE_TIME) | TESS_HOOK_BIT(TESS_HOOK_FAILURE_HOST)))
         TESS_TRY(log_note_failure(r, hooks, line, size, number, failure));
-    if (hooks & TESS_HOOK_BIT(TESS_HOOK_WATCHDOG) && log_is_cut_report(line, size))
+    if (hooks & (TESS_HOOK_BIT(TESS_HOOK_EXITCODE) | TESS_HOOK_BIT(TESS_HOOK_EXIT_CODE)))
+        log_note_success_code(r->survey, line, size);
+    if (hooks &
+        (TESS_HOOK_BIT(TESS_HOOK_CLOSING) | TESS_HOOK_BIT(TESS_HOOK_KILLING) | TESS_HOOK_BIT(TESS_HOOK_STARTED_LAST)))
+        TESS_TRY(log_note_stopped(r, line, size));
+    if (hooks & TESS_HOOK_BIT(TESS_HOOK_WATCHDOG) && log_is_cut_report(line, size, false))
         TESS_TRY(log_note_cut_report(r->survey, line, size, speaker));
     if (hooks & TESS_HOOK_BIT(TESS_HOOK_WORK))
         TESS_TRY(note_work(r, line, size, number, speaker));
@@ -271,8 +276,6 @@ tess_status log_note_hooks(survey_reading *r, uint64_t hooks, const char *line, 
         log_note_node(r, line, size);
     if (hooks & TESS_HOOK_BIT(TESS_HOOK_ASSIGNED))
         log_note_assigned(r, line, size);
-    if (hooks & TESS_HOOK_BIT(TESS_HOOK_PROMPT))
-        log_note_prompt(r, line, size);
     if (hooks & TESS_HOOK_BIT(TESS_HOOK_CHECKPOINT))
         log_note_checkpoint(r, line, size);
     for (size_t i = 0; i < sizeof(world_words) / sizeof(world_words[0]); i++)

@@ -282,6 +282,8 @@ tess_status log_note_match(survey_reading *r, int entry, const char *line, size_
         match->n_listed = who->n_ranks;
         match->is_failure = failure->rank >= 0;
         match->is_told = false;
+        match->is_guess = tess_text_has(line, size < 4096 ? size : 4096, TESS_WORD_IN + TESS_WORD_CASELESS,
+                                        " may | might |maybe|perhaps|possibl|probabl| likely");
         match->goes_on = log_passes_over(line, size);
         match->first_speaker = log_speaker_of(origin);
         match->is_over = match->went_on = is_warned;
@@ -381,6 +383,42 @@ tess_status log_note_lack(survey_reading *r, const tess_found_entry *found, cons
     r->lacks_entry = found->entry;
     r->lacks_line = number;
     return TESS_OK;
+}
+
+/* Whether every word of `text` is in `said`, so that it says nothing new. */
+static bool is_said(const char *said, const char *text)
+{
+    text += strspn(text, " ");
+    for (size_t n; *text != '\0'; text += n + strspn(text + n, " ")) {
+        n = strcspn(text, " ");
+        const char *at = memmem(said, strlen(said), text, n);
+        while (at != NULL && (isalnum((unsigned char)at[n]) || (at > said && isalnum((unsigned char)at[-1]))))
+            at = memmem(at + 1, strlen(at + 1), text, n);
+        if (at == NULL)
+            return false;
+    }
+    return true;
+}
+
+void log_note_also(const survey_reading *r, const tess_found_entry *found, int64_t number)
+{
+    log_match *match = &r->survey->matches[found->entry];
+    char text[sizeof(match->who.what)], *what = match->who.what;
+    if (found->names[TESS_NAME_ALSO].text == NULL || match->n_lines == 0 || match->first.file != r->file ||
+        number - match->first.line > TESS_KNOWLEDGE_LINES_AFTER)
+        return;
+    tess_clean(found->names[TESS_NAME_ALSO].text, found->names[TESS_NAME_ALSO].size, text, sizeof(text));
+    size_t at = strlen(what);
+    if (is_said(what, text) || at + strlen(text) + 2 >= sizeof(match->who.what))
+        return;
+    tess_text_add(what, sizeof(match->who.what), at, "%s%s", at > 0 ? "; " : "", text);
+    if (number != match->first.line && found->names[TESS_NAME_RANK].text != NULL) {
+        log_who more = {.n_ranks = 0};
+        log_who_add(&more, found);
+        log_who_add(&match->who, found); /* adds its ranks */
+        if (strcmp(more.gpu, match->who.gpu) != 0)
+            match->who.gpu[0] = '\0';
+    }
 }
 
 void log_note_names(const survey_reading *r, const tess_found_entry *found, int64_t number)

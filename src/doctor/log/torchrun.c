@@ -104,6 +104,11 @@ int log_cut_root(const tess_survey *s, log_who *who)
     const log_failure *root = &s->cut_root;
     if (!s->has_cut_root)
         return 0;
+    for (int i = 0; i < s->n_failures; i++) {
+        const log_failure *f = &s->failures[i];
+        if (!f->is_local && f->time_s >= 0 && f->time_s < root->time_s)
+            return 0; /* a whole table of another agent is earlier */
+    }
     *who = (log_who){.ranks = {root->rank}, .n_ranks = 1};
     snprintf(who->host, sizeof(who->host), "%s", root->host);
     for (int i = 0; i < s->n_failures; i++) {
@@ -173,7 +178,10 @@ int log_first_failures(const tess_survey *s, log_who *who, int *code)
     const log_failure *told = find_told(s), *first = told;
     int n = 0;
     *who = (log_who){.n_ranks = 0};
+    bool was_stopped = told != NULL && log_was_stopped(s, told); /* somebody ended all of them */
     for (int i = 0; told != NULL && i < s->n_failures; i++) {
+        if (!was_stopped && log_was_stopped(s, &s->failures[i]))
+            continue;
         tess_end end = log_end_of(&s->failures[i]), best = log_end_of(first);
         if (is_comparable(&s->failures[i], told) && tess_end_comes_before(&end, &best))
             first = &s->failures[i];
@@ -181,7 +189,8 @@ int log_first_failures(const tess_survey *s, log_who *who, int *code)
     for (int i = 0; first != NULL && i < s->n_failures; i++) {
         const log_failure *f = &s->failures[i];
         tess_end end = log_end_of(f), best = log_end_of(first);
-        if (f != first && !(is_comparable(f, told) && tess_ends_are_together(&end, &best, second_ns)))
+        if (f != first && (!(is_comparable(f, told) && tess_ends_are_together(&end, &best, second_ns)) ||
+                           (!was_stopped && log_was_stopped(s, f))))
             continue;
         log_who one = {.ranks = {f->rank}, .n_ranks = 1, .is_local = f->is_local, .pid = f->pid};
         snprintf(one.host, sizeof(one.host), "%s", f->host);

@@ -373,6 +373,21 @@ void log_trace_place(const log_trace *trace, char *text, size_t size)
              frame->function);
 }
 
+bool log_raised_text(const log_trace *trace, char *text, size_t size)
+{
+    static const char raise[] = "raise ";
+    const char *name = trace->code + strlen(raise), *open = strchr(trace->code, '(');
+    if (strncmp(trace->code, raise, strlen(raise)) != 0 || open == NULL || open <= name)
+        return false;
+    bool is_formatted = open[1] == 'f' || open[1] == 'F';
+    const char *quote = open + 1 + is_formatted,
+               *end = *quote == '"' || *quote == '\'' ? strchr(quote + 1, *quote) : NULL;
+    if (end == NULL || end - quote < 6 || (is_formatted && memchr(quote, '{', (size_t)(end - quote)) != NULL))
+        return false;
+    snprintf(text, size, "%.*s: %.*s", (int)(open - name), name, (int)(end - quote - 1), quote + 1);
+    return true;
+}
+
 size_t log_trace_frames(const log_trace *trace, char *text, size_t size)
 {
     size_t at = tess_text_add(text, size, 0, "%s\n", trace->phase != NULL ? trace->phase : "");

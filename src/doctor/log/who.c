@@ -141,6 +141,7 @@ static void add_name(log_who *who, tess_log_name name, const char *text)
         for (size_t n = strlen(who->what); n > 0 && who->what[n - 1] == ' '; n--)
             who->what[n - 1] = '\0';
         break;
+    case TESS_NAME_ALSO:     /* log_note_also */
     case TESS_NAME_LACKS:    /* survey_match.c compares lines by it */
     case TESS_NAME_REPORTER: /* log_who_add_reporter */
     case TESS_NAME_COUNT:

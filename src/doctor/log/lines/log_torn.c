@@ -51,7 +51,7 @@ bool log_report_is_open(const char *line, size_t size)
         return false;
     if (memmem(line, size, "ProcessGroup", 12) == NULL && memmem(line, size, "atchdog ", 8) == NULL)
         return false;
-    if (log_is_cut_report(line, size))
+    if (log_is_cut_report(line, size, true))
         return true;
     return tess_text_has(line, size, TESS_WORD_IN, "(either an error|detected by watchdog| work: ") &&
            line[size - 1] != '.' && !has_progress(line, size);
@@ -94,6 +94,16 @@ static bool both_have(const char *line, size_t size, const char *next, size_t ne
     return tess_text_has(line, size, TESS_WORD_IN, heads) && tess_text_has(next, next_size, TESS_WORD_IN, heads);
 }
 
+/* Whether the line begins a message of its own: an exception, or a line with a time or a level. No part of a report has
+ * a time but its head. */
+static bool is_own_message(const char *next, size_t size)
+{
+    size_t name = log_exception_name(next, size);
+    return (name > 0 && tess_text_has(next, name, TESS_WORD_IN, "Error|Exception|Interrupt|Exit")) ||
+           log_has_time(next, size) || log_is_mild(next, size) || tess_text_has(next, size, TESS_WORD_IN, "[Errno ") ||
+           tess_text_has(next, size, TESS_WORD_BEGINS, "ERROR|FATAL|CRITICAL|[ERROR|[FATAL|raise |File \"");
+}
+
 bool log_report_goes_on(const char *line, size_t size, const char *next, size_t next_size, size_t *skip, bool *space)
 {
     size_t blanks = 0;
@@ -105,7 +115,8 @@ bool log_report_goes_on(const char *line, size_t size, const char *next, size_t 
     bool is_new = tess_text_has(next, next_size, TESS_WORD_IN, "[rank|[default|Traceback (") ||
                   both_have(line, size, next, next_size, ".cpp:") ||
                   both_have(line, size, next, next_size, "[PG |[Rank ");
-    if (next_size == 0 || next_size > MOST_REPORT || is_new || !log_report_is_open(line, size))
+    if (next_size == 0 || next_size > MOST_REPORT || is_new || !log_report_is_open(line, size) ||
+        is_own_message(next, next_size))
         return false;
     *space = needs_blank(line, size, next, next_size);
     size_t digits = 0;
