@@ -66,21 +66,16 @@ expect "and both are kept" 0 "batch: 6 rows of 1009 tokens a step, in micro-batc
 expect "a pipeline of 3 stages" 0 "in micro-batches of 2" train pp -n 3 training.steps=1 training.global_batch_size=6 \
     parallelism.pipeline_parallel_degree=3 training.memory_budget=1GiB
 
-# The budget is that of each rank: without the head and the embedding, ranks in the middle of a pipeline need less.
+# The budget is that of each rank. With 2 rows, the largest rank of this pipeline needs 7.7 MiB, and the mean is 6.9 MiB.
 expect "the largest rank of a pipeline counts" 0 "auto: 1 row, which needs" train alike -n 3 training.steps=1 \
-    training.global_batch_size=6 parallelism.pipeline_parallel_degree=3 training.memory_budget=9MiB
-python3 - <<'P' && pass "no rank of it took more" || fail "$(cat alike/memory.jsonl)"
-import json
-lines = [json.loads(line) for line in open("alike/memory.jsonl")]
-exit(not lines)
-P
+    training.global_batch_size=6 parallelism.pipeline_parallel_degree=3 training.memory_budget=7500KiB
 
 # Commands that do not choose take a number that the run may choose.
 odd="training.passes=4 training.global_batch_size=10 training.seq_len=64 training.steps=1"
 expect "passes that do not divide the step" 0 "auto: 10 rows" train odd -n 1 $odd
 expect "the same without a launcher" 0 "auto: 10 rows" train odd1 $odd
 expect "the same in preflight" 0 "the run chooses it" "$tessera" doctor preflight run.yaml $base $odd -n 2 --only config
-expect "the memory of preflight" 0 "at least .* needed (estimate): the run chooses" "$tessera" doctor preflight run.yaml $base $odd \
+expect "the memory of preflight" 0 "needed (estimate): the run chooses" "$tessera" doctor preflight run.yaml $base $odd \
     job.dump_folder=new -n 2 --only memory
 expect "the memory of a job of Slurm is the budget" 0 "take up to 24 MiB a node" \
     "$tessera" slurm run.yaml $base $odd --nodes 1 --ranks-per-node 2

@@ -60,7 +60,7 @@ says chosen "^training.local_batch_size=auto: 6 rows, which need" "the first lif
 [ "$(grep -c "in micro-batches of 6$" chosen.out)" = 2 ] && [ "$(grep -c "local_batch_size=auto: " chosen.out)" = 1 ] &&
     pass "the second one gets it from the launcher" || fail "lives differ: $(cat chosen.out)"
 if grep -q "tessera-micro-batch" chosen.out; then fail "the launcher prints what rank 0 reports to it"; fi
-launch openmpi open training.local_batch_size=auto
+launch openmpi open training.local_batch_size=auto training.global_batch_size=0
 says open "over several hosts: set training.global_batch_size \(the step must" "a step that would change with the hosts is refused"
 
 # The evaluation would end ranks in each life, so the third one leaves it out, and the repeated failure does not stop the

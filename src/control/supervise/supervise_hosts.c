@@ -59,7 +59,7 @@ typedef struct launch_job {
     const tess_config *config;
     tess_config *with_batch;   /* configuration with the batch that all ranks have together */
     tess_own_command *command; /* command of the ranks; it gets the micro-batch that they have chosen */
-    char rows[64];             /* that word; "": they have not said it */
+    char rows[64];             /* the word with the micro-batch; "": not known */
     tess_slots slots;          /* places of the ranks of the first life */
     tess_launch_hosts now;     /* hosts that have ranks in this life */
     tess_launch_line line;     /* command line of mpirun in this life */
