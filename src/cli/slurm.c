@@ -23,6 +23,7 @@ typedef struct slurm_flags {
     int most_nodes;
     int64_t lead_s, tries;
     double memory; /* bytes of a node's ranks; 0: not known */
+    bool chooses;  /* the ranks choose training.local_batch_size=auto by their memory */
 } slurm_flags;
 
 /* ---- Checks ---- */
@@ -139,7 +140,10 @@ static tess_status check(slurm_flags *flags, tess_preflight_config *read)
     TESS_TRY(tess_config_check(&checked, world));
     tess_probe_plan plan = {.n_ranks = (int)flags->ranks};
     tess_preflight_plan(read, world, &plan);
-    flags->memory = plan.state_bytes;
+    flags->chooses = plan.chooses;
+    flags->memory = !plan.chooses                     ? plan.state_bytes
+                    : tess_config_is_on_gpu(&checked) ? 0
+                                                      : (double)checked.training.memory_budget * (double)flags->ranks;
     const bool again = checked.recovery.enable;
     flags->tries = !again ? 1 : checked.recovery.max_failures > 0 ? checked.recovery.max_failures : 64;
     return check_time(flags, &checked);
@@ -157,11 +161,16 @@ static tess_status put_options(const slurm_flags *flags, const char *name, tess_
                                 "#SBATCH --nodes=%s\n#SBATCH --ntasks-per-node=%d\n#SBATCH --cpus-per-task=%d\n",
                                 name, folder, flags->nodes, (int)flags->ranks, (int)flags->cpus));
     if (flags->memory > 0)
-        TESS_TRY(tess_buffer_printf(out,
-                                    "# The plan needs %.0f MiB a node. A quarter more, and %d MiB a rank, are for "
-                                    "MPI and buffers.\n#SBATCH --mem=%.0fM\n",
-                                    flags->memory / (1 << 20), RANK_SPARE_MIB,
-                                    flags->memory / (1 << 20) * 1.25 + (double)flags->ranks * RANK_SPARE_MIB));
+        TESS_TRY(
+            tess_buffer_printf(out,
+                               "# %s %.0f MiB a node. A quarter more, and %d MiB a rank, are for "
+                               "MPI and buffers.\n#SBATCH --mem=%.0fM\n",
+                               flags->chooses ? "By training.memory_budget, the ranks take up to" : "The plan needs",
+                               flags->memory / (1 << 20), RANK_SPARE_MIB,
+                               flags->memory / (1 << 20) * 1.25 + (double)flags->ranks * RANK_SPARE_MIB));
+    else if (flags->chooses)
+        TESS_TRY(tess_buffer_printf(out, "# No --mem: the ranks choose training.local_batch_size=auto by the memory "
+                                         "that Slurm gives them. --sbatch=--mem=0 asks for all of a node.\n"));
     if (flags->time != NULL)
         TESS_TRY(tess_buffer_printf(out, "#SBATCH --time=%s\n", flags->time));
     if (flags->partition != NULL)

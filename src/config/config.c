@@ -358,6 +358,17 @@ static tess_status check_context(const tess_config *c)
     return TESS_OK;
 }
 
+void tess_config_assume_batch(tess_config *config)
+{
+    const int64_t global = config->training.global_batch_size;
+    int64_t rows = config->training.passes;
+    if (!tess_config_batch_is_open(config))
+        return;
+    while (rows < global && global % rows != 0)
+        rows++;
+    config->training.local_batch_size = global > 0 && rows > global ? global : rows;
+}
+
 static tess_status check_batch(tess_config *config, int trainers)
 {
     int64_t local = config->training.local_batch_size, *global = &config->training.global_batch_size;

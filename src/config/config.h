@@ -116,12 +116,9 @@ static inline bool tess_config_batch_is_open(const tess_config *config)
 {
     return config->training.local_batch_size == 0;
 }
-/* Sets an open size to the smallest that training.passes allows. Commands call it that only look at other options. */
-static inline void tess_config_assume_batch(tess_config *config)
-{
-    if (tess_config_batch_is_open(config))
-        config->training.local_batch_size = config->training.passes;
-}
+/* Sets an open size to the smallest that training.passes allows and that divides a given training.global_batch_size.
+ * Commands call it that only look at other options. */
+void tess_config_assume_batch(tess_config *config);
 /* Micro-batches of a step, over all ranks. */
 static inline int64_t tess_config_micro_batches(const tess_config *config)
 {

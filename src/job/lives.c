@@ -140,3 +140,21 @@ bool tess_lives_line_read(const char *line, tess_rank_past *past, int n_ranks)
     past[rank].faults_before |= faults;
     return true;
 }
+
+static const char begins_rows[] = "tessera-micro-batch: ";
+
+const char *tess_lives_rows_write(int64_t rows, char line[TESS_LIVES_LINE_BYTES])
+{
+    snprintf(line, TESS_LIVES_LINE_BYTES, "%srows %" PRId64, begins_rows, rows);
+    return line;
+}
+
+bool tess_lives_rows_read(const char *line, int64_t *rows)
+{
+    long long n;
+    const char *text = strstr(line, begins_rows);
+    if (text == NULL || sscanf(text + sizeof(begins_rows) - 1, "rows %9lld", &n) != 1 || n < 1)
+        return false;
+    *rows = n;
+    return true;
+}

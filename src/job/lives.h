@@ -31,4 +31,11 @@ const char *tess_lives_line_write(int rank, uint32_t faults, char line[TESS_LIVE
  * no such line; `past` is then unchanged. */
 bool tess_lives_line_read(const char *line, tess_rank_past *past, int n_ranks);
 
+/* ---- The micro-batch that the ranks have chosen, as a line from rank 0 to the same process ---- */
+
+/* Writes the rows as a line, and returns the line. */
+const char *tess_lives_rows_write(int64_t rows, char line[TESS_LIVES_LINE_BYTES]);
+/* Parses the line, skipping text before it. Returns false if `line` contains no such line; *rows is then unchanged. */
+bool tess_lives_rows_read(const char *line, int64_t *rows);
+
 #endif

@@ -16,18 +16,19 @@ typedef struct memory_search {
     tess_mem *mem;
     const tess_model_config *model;
     double room;
+    bool of_rank;       /* `room` is that of a rank, not of a host */
     tess_status status; /* status of the predictions */
     char *text;
     size_t size, at;
 } memory_search;
 
-/* Returns the bytes that a host needs; INFINITY: the settings exclude each other. */
+/* Returns the bytes that a host or a rank needs; INFINITY: the settings exclude each other. */
 static double need_of(memory_search *s, const tess_memory_plan *plan)
 {
     tess_memory_need need = {0};
     s->status = tess_memory_predict(s->mem, s->model, plan, &need);
     if (s->status != TESS_E_INVALID && s->status != TESS_E_UNSUPPORTED)
-        return s->status == TESS_OK ? need.host : INFINITY;
+        return s->status != TESS_OK ? INFINITY : s->of_rank ? tess_pools_sum(need.most.pool) : need.host;
     s->status = TESS_OK;
     tess_error_clear();
     return INFINITY;
@@ -213,9 +214,9 @@ static void list_lean(const tess_config *c, const char *between, char *text, siz
 }
 
 tess_status tess_memory_would_fit(tess_mem *mem, const tess_model_config *model, const tess_memory_plan *plan,
-                                  double room, char *text, size_t size)
+                                  double room, bool of_rank, char *text, size_t size)
 {
-    memory_search s = {.mem = mem, .model = model, .room = room, .text = text, .size = size};
+    memory_search s = {.mem = mem, .model = model, .room = room, .of_rank = of_rank, .text = text, .size = size};
     char settings[192], with[200];
     list_lean(plan->config, " ", settings, sizeof(settings));
     list_lean(plan->config, ", ", with, sizeof(with));
@@ -260,7 +261,7 @@ tess_status tess_memory_check(tess_mem *mem, const tess_model_config *model, con
     if (need.host <= room)
         return TESS_OK;
     describe(plan, &need, pools, sizeof(pools));
-    TESS_TRY(tess_memory_would_fit(mem, model, plan, room, offers, sizeof(offers)));
+    TESS_TRY(tess_memory_would_fit(mem, model, plan, room, false, offers, sizeof(offers)));
     return TESS_FAIL(TESS_E_INVALID,
                      "%d rank%s of this host would need %s of memory, but %s has %s left (%s). It would "
                      "fit %s. job.ignore_memory=true starts it as it is",

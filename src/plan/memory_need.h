@@ -87,9 +87,10 @@ tess_status tess_memory_check(tess_mem *mem, const tess_model_config *model, con
                               const char *room_of);
 
 /* Lists the settings, smaller numbers of ranks or larger numbers of hosts with which the plan would fit into `room`
- * bytes of a host, by dry ranks: "with -n 2, or with activation_checkpoint.mode=full". */
+ * bytes, by dry ranks: "with -n 2, or with activation_checkpoint.mode=full". of_rank: the room is that of a rank, not
+ * that of a host. */
 tess_status tess_memory_would_fit(tess_mem *mem, const tess_model_config *model, const tess_memory_plan *plan,
-                                  double room, char *text, size_t size);
+                                  double room, bool of_rank, char *text, size_t size);
 
 /* tess_memory_check for this host and its free memory. `plan` has this host's numbers of ranks. If a limit on the
  * addresses of this process is in the way, a line to `reporter` says that nothing was checked. */

@@ -260,6 +260,8 @@ static tess_status predict_hosts(tess_memory_ranks *r, tess_memory_need *need)
     if (plan->n_drawing > 0) {
         TESS_TRY(tess_memory_ranks_need(r, job.world, &each));
         need->host += plan->n_drawing * tess_pools_sum(each->pool);
+        if (tess_pools_sum(each->pool) > tess_pools_sum(need->most.pool))
+            need->most = *each;
     }
     return TESS_OK;
 }

@@ -113,7 +113,7 @@ static tess_status describe_room(tess_mem *mem, const tess_model_config *sizes, 
     json_object_set_new(memory, "room", room);
     if (needed <= (double)available)
         return TESS_OK;
-    TESS_TRY(tess_memory_would_fit(mem, sizes, plan, (double)available, offers, sizeof(offers)));
+    TESS_TRY(tess_memory_would_fit(mem, sizes, plan, (double)available, false, offers, sizeof(offers)));
     json_object_set_new(room, "fits_with", tess_json_text(offers));
     return TESS_OK;
 }

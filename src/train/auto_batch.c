@@ -21,20 +21,23 @@ typedef struct batch_memory {
     const tess_model_config *model;
     const tess_memory_plan *plan; /* the plan of a run, without a size of the micro-batch */
     int n_ranks;                  /* ranks that train */
-    double room;
+    double room;                  /* bytes; zero: not known */
+    bool of_rank;                 /* `room` is that of a rank, not that of all ranks of a host */
 } batch_memory;
 
-/* Returns the bytes that a rank's GPU, or this many ranks of a host, may take. Zero: not known. */
-static int64_t room_of(const tess_config *config, int n_local)
+static bool has_budget(const tess_config *config)
+{
+    return config->training.memory_budget > 0;
+}
+
+/* Returns the bytes that a rank may take by its budget, or else the ranks of this host. Zero: not known. */
+static int64_t room_of(const tess_config *config)
 {
     bool by_group;
-    const bool on_gpu = tess_config_is_on_gpu(config);
-    const uint64_t available = on_gpu ? UINT64_MAX : tess_memory_available(&by_group);
-    const double room = config->training.memory_budget > 0
-                            ? (double)config->training.memory_budget * (on_gpu ? 1 : n_local)
-                        : available != UINT64_MAX ? free_share * (double)available
-                                                  : 0;
-    return room < 0x1p62 ? (int64_t)room : INT64_C(1) << 62;
+    if (has_budget(config))
+        return config->training.memory_budget;
+    const uint64_t available = tess_config_is_on_gpu(config) ? UINT64_MAX : tess_memory_available(&by_group);
+    return available != UINT64_MAX ? (int64_t)(free_share * (double)available) : 0;
 }
 
 /* Returns the bytes of the rank that needs most of its device. */
@@ -60,14 +63,16 @@ static tess_status need_of(void *self, const tess_config *config, double *bytes)
     if (tess_config_is_on_gpu(config))
         return need_of_device(m, &plan, bytes);
     TESS_TRY(tess_memory_predict(m->mem, m->model, &plan, &need));
-    *bytes = need.host;
+    *bytes = m->of_rank ? tess_pools_sum(need.most.pool) : need.host;
     return TESS_OK;
 }
 
-static const char *owner_of_room(const tess_config *config)
+/* Says what the room is. */
+static const char *owner_of_room(const batch_memory *m, const tess_config *config)
 {
-    return config->training.memory_budget > 0 ? "training.memory_budget for each rank"
-                                              : "nine tenths of what is free on the host";
+    return has_budget(config) ? "training.memory_budget of each rank"
+           : m->of_rank       ? "a rank's share of nine tenths of what is free on its host"
+                              : "nine tenths of what is free on the host";
 }
 
 static tess_status refuse(const batch_memory *m, const tess_config *config, const tess_batch_choice *smallest)
@@ -76,13 +81,13 @@ static tess_status refuse(const batch_memory *m, const tess_config *config, cons
     tess_memory_plan plan = *m->plan;
     plan.config = config;
     if (!tess_config_is_on_gpu(config))
-        TESS_TRY(tess_memory_would_fit(m->mem, m->model, &plan, m->room, offers, sizeof(offers)));
+        TESS_TRY(tess_memory_would_fit(m->mem, m->model, &plan, m->room, m->of_rank, offers, sizeof(offers)));
     return TESS_FAIL(
         TESS_E_INVALID,
-        "training.local_batch_size=auto: not even a micro-batch of %lld row%s fits: it needs %s, but %s is "
-        "%s, %s too little. It would fit %s",
-        (long long)smallest->rows, smallest->rows == 1 ? "" : "s",
-        tess_format_bytes(smallest->bytes, needed, sizeof(needed)), owner_of_room(config),
+        "training.local_batch_size=auto: not even a micro-batch of %lld row%s fits: %s %s, but %s is %s, %s too "
+        "little. It would fit %s",
+        (long long)smallest->rows, smallest->rows == 1 ? "" : "s", m->of_rank ? "a rank needs" : "the ranks need",
+        tess_format_bytes(smallest->bytes, needed, sizeof(needed)), owner_of_room(m, config),
         tess_format_bytes(m->room, room, sizeof(room)),
         tess_format_bytes(smallest->bytes - m->room, missing, sizeof(missing)), offers);
 }
@@ -91,13 +96,14 @@ static void report(const batch_memory *m, const tess_config *config, const tess_
                    const tess_reporter *reporter)
 {
     char bytes[32], room[32], next[96] = "", more[32];
+    const bool is_one = found->rows == 1;
     if (found->next_rows > 0)
         snprintf(next, sizeof(next), "; %lld rows would need %s", (long long)found->next_rows,
                  tess_format_bytes(found->next_bytes, more, sizeof(more)));
-    tess_report_line(reporter, "training.local_batch_size=auto: %lld row%s, which need %s of %s (%s)%s",
-                     (long long)found->rows, found->rows == 1 ? "" : "s",
+    tess_report_line(reporter, "training.local_batch_size=auto: %lld row%s, which need%s %s of %s (%s)%s",
+                     (long long)found->rows, is_one ? "" : "s", is_one ? "s" : "",
                      tess_format_bytes(found->bytes, bytes, sizeof(bytes)),
-                     tess_format_bytes(m->room, room, sizeof(room)), owner_of_room(config), next);
+                     tess_format_bytes(m->room, room, sizeof(room)), owner_of_room(m, config), next);
 }
 
 /* Chooses for a room of `room` bytes, by the plan of a run. */
@@ -136,14 +142,13 @@ tess_status tess_train_choose_batch(tess_mem *mem, const tess_task_kind *kind, i
                                     const tess_reporter *reporter, tess_config *config)
 {
     tess_model_config model;
-    const int64_t room = room_of(config, n_ranks);
     TESS_TRY(tess_config_check_trainers(config, n_ranks));
     TESS_TRY(tess_config_load_model(config, NULL, &model));
     const int n_trainers = tess_config_trainers(config, n_ranks);
     tess_memory_plan plan = tess_memory_plan_of(config, n_trainers);
     plan.n_drawing = n_ranks - n_trainers;
     plan.task = kind->dry;
-    const batch_memory m = {mem, &model, &plan, n_trainers, (double)room};
+    const batch_memory m = {mem, &model, &plan, n_trainers, (double)room_of(config), has_budget(config)};
     return choose(kind, &m, n_ranks, reporter, config);
 }
 
@@ -153,7 +158,20 @@ static void report_line(void *self, const char *text)
     tess_trainer_note(self, "%s", text);
 }
 
-static tess_status choose_on_first(tess_trainer *t, int64_t room)
+/* Returns the room of the host that has least. If hosts have different numbers of ranks, it is that of a rank.
+ * Collective. */
+static tess_status find_room(const tess_trainer *t, const tess_memory_plan *plan, int64_t *room, bool *of_rank)
+{
+    const int64_t n_here = plan->n_local + plan->n_drawing, mine = room_of(&t->config);
+    int64_t least[] = {mine, mine / n_here, n_here, -n_here};
+    TESS_TRY(tess_all_reduce(tess_runtime_team(t->runtime), least, least, 4, TESS_I64, TESS_MIN, NULL));
+    const bool is_even = least[2] == -least[3];
+    *of_rank = has_budget(&t->config) || !is_even;
+    *room = has_budget(&t->config) || is_even ? least[0] : least[1];
+    return TESS_OK;
+}
+
+static tess_status choose_on_first(tess_trainer *t, int64_t room, bool of_rank)
 {
     tess_model_config model;
     const tess_reporter reporter = {report_line, t};
@@ -162,7 +180,7 @@ static tess_status choose_on_first(tess_trainer *t, int64_t room)
     TESS_TRY(tess_config_load_model(&t->config, NULL, &model));
     TESS_TRY(tess_mem_create(&apart));
     const tess_memory_plan plan = tess_trainer_plan(t);
-    const batch_memory m = {apart, &model, &plan, tess_team_size(t->team), (double)room};
+    const batch_memory m = {apart, &model, &plan, tess_team_size(t->team), (double)room, of_rank};
     tess_status status = choose(t->kind, &m, world, &reporter, &t->config);
     tess_mem_destroy(&apart);
     return status;
@@ -172,9 +190,10 @@ tess_status tess_trainer_choose_batch(tess_trainer *t)
 {
     tess_team *all = tess_runtime_team(t->runtime);
     const tess_memory_plan plan = tess_trainer_plan(t);
-    int64_t room = room_of(&t->config, plan.n_local + plan.n_drawing);
-    TESS_TRY(tess_all_reduce(all, &room, &room, 1, TESS_I64, TESS_MIN, NULL));
-    const tess_status status = tess_team_rank(all) == 0 ? choose_on_first(t, room) : TESS_OK;
+    int64_t room;
+    bool of_rank;
+    TESS_TRY(find_room(t, &plan, &room, &of_rank));
+    const tess_status status = tess_team_rank(all) == 0 ? choose_on_first(t, room, of_rank) : TESS_OK;
     TESS_TRY(tess_team_agree(all, status));
     return tess_broadcast(all, &t->config.training.local_batch_size, 1, TESS_I64, 0, NULL);
 }

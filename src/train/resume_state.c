@@ -104,6 +104,19 @@ void tess_trainer_compare_lr(const tess_trainer *t, const tess_lr_settings *befo
         tess_trainer_note(t, "%s", text);
 }
 
+/* A micro-batch is a leaf of the tree that sums gradients. A program has batches of its own. */
+static void compare_micro_batch(const tess_trainer *t, const json_t *meta)
+{
+    const json_t *training = json_object_get(json_object_get(meta, "config"), "training");
+    const int64_t saved = json_integer_value(json_object_get(training, "local_batch_size"));
+    const int64_t now = t->config.training.local_batch_size;
+    if (t->kind->program == NULL && saved > 0 && saved != now)
+        tess_trainer_warn(t,
+                          "a micro-batch had %lld row%s until here, now it has %lld (training.local_batch_size): sums "
+                          "of gradients are rounded in another order from here on",
+                          (long long)saved, saved == 1 ? "" : "s", (long long)now);
+}
+
 tess_status tess_trainer_restore_state(tess_trainer *t, const json_t *meta)
 {
     const tess_text_list *without = &t->without;
@@ -120,6 +133,7 @@ tess_status tess_trainer_restore_state(tess_trainer *t, const json_t *meta)
     if (!t->kind->has_own_batches && saved != 0 && saved != now)
         tess_trainer_warn(t, "a step was %lld rows until here, now it is %lld (training.global_batch_size)",
                           (long long)saved, (long long)now);
+    compare_micro_batch(t, meta);
     t->evaluation_due = json_is_true(json_object_get(meta, "evaluation_due"));
     TESS_TRY(t->task.restore(t->task.self, meta));
     if (t->task.loaded != NULL)

@@ -1,10 +1,15 @@
 /* Fits the configuration to the hosts and to an earlier run, and checks what hosts must have in common. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/core/variables.h"
 #include "base/mem/scoped.h"
 #include "base/os/os.h"
 #include "base/text/json.h"
 #include "ckpt/same_files.h"
 #include "ckpt/shared_folder.h"
 #include "ckpt/store/read.h"
+#include "job/lives.h"
 #include "mesh/rank_order.h"
 #include "nn/named_models.h"
 #include "tessera/comm.h"
@@ -80,6 +85,17 @@ static tess_status order_ranks(tess_trainer *t)
     return ordered ? tess_rank_order_team(t->team, ranks, &t->ordered) : TESS_OK;
 }
 
+/* Tells the number to a launcher of several hosts, which starts later lives of the job with it. */
+static void tell_launcher(int64_t rows)
+{
+    char line[TESS_LIVES_LINE_BYTES + 2];
+    if (tess_variable_value(TESS_VAR_LAUNCH_REPORTS) == NULL)
+        return;
+    tess_lives_rows_write(rows, line);
+    strcat(line, "\n");
+    fputs(line, stderr); /* a single write: otherwise, lines of other ranks could come in between */
+}
+
 /* Sets what is open of the batch. Rank 0 reads for all ranks: hosts may see different ages of a shared folder. */
 static tess_status settle_batch(tess_trainer *t)
 {
@@ -92,8 +108,13 @@ static tess_status settle_batch(tess_trainer *t)
     t->config.training.global_batch_size = rows[0];
     t->config.training.local_batch_size = rows[1];
     if (chooses && rows[1] > 0)
-        tess_trainer_note(t, "training.local_batch_size=auto: %lld rows, as in the checkpoint", (long long)rows[1]);
-    return chooses && rows[1] == 0 ? tess_trainer_choose_batch(t) : TESS_OK;
+        tess_trainer_note(t, "training.local_batch_size=auto: %lld row%s, as in the checkpoint", (long long)rows[1],
+                          rows[1] == 1 ? "" : "s");
+    else if (chooses)
+        TESS_TRY(tess_trainer_choose_batch(t));
+    if (chooses && tess_team_rank(all) == 0)
+        tell_launcher(t->config.training.local_batch_size);
+    return TESS_OK;
 }
 
 tess_status tess_trainer_join_hosts(tess_trainer *t)

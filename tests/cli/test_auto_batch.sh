@@ -66,8 +66,29 @@ expect "and both are kept" 0 "batch: 6 rows of 1009 tokens a step, in micro-batc
 expect "a pipeline of 3 stages" 0 "in micro-batches of 2" train pp -n 3 training.steps=1 training.global_batch_size=6 \
     parallelism.pipeline_parallel_degree=3 training.memory_budget=1GiB
 
-expect "nothing fits" 2 "not even a micro-batch of 1 row fits: it needs" train no -n 2 training.memory_budget=1MiB training.steps=1
-grep -q "training.memory_budget for each rank is 2.00 MiB, .* too little. It would fit" output && pass "by how much, and what would" ||
+# The budget is that of each rank. With 2 rows, the largest rank of this pipeline needs 7.7 MiB, and the mean is 6.9 MiB.
+expect "the largest rank of a pipeline counts" 0 "auto: 1 row, which needs" train alike -n 3 training.steps=1 \
+    training.global_batch_size=6 parallelism.pipeline_parallel_degree=3 training.memory_budget=7500KiB
+
+# Commands that do not choose take a number that the run may choose.
+odd="training.passes=4 training.global_batch_size=10 training.seq_len=64 training.steps=1"
+expect "passes that do not divide the step" 0 "auto: 10 rows" train odd -n 1 $odd
+expect "the same without a launcher" 0 "auto: 10 rows" train odd1 $odd
+expect "the same in preflight" 0 "the run chooses it" "$tessera" doctor preflight run.yaml $base $odd -n 2 --only config
+expect "the memory of preflight" 0 "needed (estimate): the run chooses" "$tessera" doctor preflight run.yaml $base $odd \
+    job.dump_folder=new -n 2 --only memory
+expect "the memory of a job of Slurm is the budget" 0 "take up to 24 MiB a node" \
+    "$tessera" slurm run.yaml $base $odd --nodes 1 --ranks-per-node 2
+grep -q '^#SBATCH --mem=' output && pass "with an option" || fail "$(cat output)"
+expect "or nothing" 0 "# No --mem: the ranks choose" "$tessera" slurm run.yaml $base training.memory_budget=0 --nodes 1
+grep -q '^#SBATCH --mem' output && fail "$(cat output)" || pass "without an option"
+
+expect "another number after a checkpoint" 0 \
+    "warning: a micro-batch had 10 rows until here, now it has 5 (training.local_batch_size)" \
+    train odd $odd training.steps=2 training.local_batch_size=5
+
+expect "nothing fits" 2 "not even a micro-batch of 1 row fits: a rank needs" train no -n 2 training.memory_budget=1MiB training.steps=1
+grep -q "training.memory_budget of each rank is 1.00 MiB, .* too little. It would fit" output && pass "by how much, and what would" ||
     fail "$(cat output)"
 expect "a machine where nothing fits" 2 "too little. It would fit" "$tessera" plan run.yaml $base training.memory_budget=0 \
     -n 2 --machine "$(printf 'machine:\n  name: small\n  devices: 2\ncompute:\n  bf16_tflops: 100\nmemory:\n  gb: 0.001\n  gb_per_s: 1000\npcie:\n  gb_per_s: 10\n' >small.yaml; echo small.yaml)"

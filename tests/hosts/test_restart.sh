@@ -52,6 +52,17 @@ launch openmpi off recovery.enable=false fault.spec="rank=1 step=4 point=phase:b
 [ $code = 137 ] || fail "without recovery: exit code $code"
 if grep -q "start again" off.out; then fail "a job starts again where that is off"; else pass "recovery.enable=false ends it at the first"; fi
 
+# A chosen micro-batch: a life that begins without a checkpoint must not choose another one.
+launch openmpi chosen training.local_batch_size=auto training.global_batch_size=12 training.passes=5 \
+    fault.spec="rank=1 step=1 point=phase:backward kind=sigkill"
+[ $code = 0 ] && pass "a chosen micro-batch" || fail "a chosen micro-batch: exit code $code: $(tail -n 4 chosen.out)"
+says chosen "^training.local_batch_size=auto: 6 rows, which need" "the first life chooses it"
+[ "$(grep -c "in micro-batches of 6$" chosen.out)" = 2 ] && [ "$(grep -c "local_batch_size=auto: " chosen.out)" = 1 ] &&
+    pass "the second one gets it from the launcher" || fail "lives differ: $(cat chosen.out)"
+if grep -q "tessera-micro-batch" chosen.out; then fail "the launcher prints what rank 0 reports to it"; fi
+launch openmpi open training.local_batch_size=auto training.global_batch_size=0
+says open "over several hosts: set training.global_batch_size \(the step must" "a step that would change with the hosts is refused"
+
 # The evaluation would end ranks in each life, so the third one leaves it out, and the repeated failure does not stop the
 # job.
 make_text 90 >held.txt

@@ -90,9 +90,25 @@ static void faults_are_reported_as_a_line(void)
     EXPECT_INT(past[1].faults_before, 0);
 }
 
+static void the_micro_batch_is_reported_as_a_line(void)
+{
+    char line[TESS_LIVES_LINE_BYTES];
+    int64_t rows = 0;
+    EXPECT(tess_lives_rows_read(tess_lives_rows_write(65536, line), &rows));
+    EXPECT_INT(rows, 65536);
+    EXPECT(tess_lives_rows_read("[1,0]<stderr>: tessera-micro-batch: rows 3", &rows));
+    EXPECT(!tess_lives_rows_read("tessera-micro-batch: rows 0", &rows));
+    EXPECT(!tess_lives_rows_read("tessera-micro-batch: none", &rows));
+    EXPECT_INT(rows, 3);
+}
+
 static const test_case cases[] = {
-    CASE(what_is_told_is_heard),   CASE(without_a_word_it_is_the_first_life), CASE(other_lists_of_steps_are_refused),
-    CASE(other_pasts_are_refused), CASE(faults_are_reported_as_a_line),
+    CASE(what_is_told_is_heard),
+    CASE(without_a_word_it_is_the_first_life),
+    CASE(other_lists_of_steps_are_refused),
+    CASE(other_pasts_are_refused),
+    CASE(faults_are_reported_as_a_line),
+    CASE(the_micro_batch_is_reported_as_a_line),
 };
 
 TEST_MAIN(cases)

@@ -104,7 +104,28 @@ static void what_cannot_be_planned_is_too_large(void)
                  "no divisor of training.global_batch_size=7 is at least training.passes=8");
 }
 
+static void commands_that_do_not_choose_assume_a_size_that_may_be_chosen(void)
+{
+    static const struct {
+        int64_t passes, global, rows;
+    } cases[] = {{1, 0, 1}, {4, 0, 4}, {4, 10, 5}, {6, 10, 10}, {4, 8, 4}, {8, 7, 7}};
+    tess_config config;
+    test_configure(&config, 1, "model.config=llama-5m");
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        config.training.local_batch_size = 0;
+        config.training.passes = cases[i].passes;
+        config.training.global_batch_size = cases[i].global;
+        tess_config_assume_batch(&config);
+        EXPECT_INT(config.training.local_batch_size, cases[i].rows);
+    }
+    config.training.local_batch_size = 3;
+    tess_config_assume_batch(&config);
+    EXPECT_INT(config.training.local_batch_size, 3);
+    tess_config_free(&config);
+}
+
 static const test_case cases[] = {
+    CASE(commands_that_do_not_choose_assume_a_size_that_may_be_chosen),
     CASE(the_largest_divisor_that_fits_and_leaves_no_rank_idle),
     CASE(what_cannot_be_planned_is_too_large),
 };

@@ -98,7 +98,13 @@ static tess_status make_request(plan_session *s)
     return tess_planner_create(s->mem, &s->planner);
 }
 
-/* Returns what a configuration needs of the machine's memory. */
+/* Whether each rank has a share of a host's memory for itself: training.memory_budget. A GPU is one rank's anyway. */
+static bool is_by_rank(const plan_session *s)
+{
+    return s->config.training.memory_budget > 0 && s->machine.machine.kind == TESS_MACHINE_CPU;
+}
+
+/* Returns what a configuration needs of the machine's memory, or of a rank's share. */
 static tess_status need_of(void *self, const tess_config *config, double *bytes)
 {
     tess_plan_memory memory;
@@ -106,18 +112,19 @@ static tess_status need_of(void *self, const tess_config *config, double *bytes)
     tess_plan_request request = s->request;
     request.config = config;
     TESS_TRY(tess_plan_memory_of(s->planner, &request, &memory));
-    *bytes = memory.missing > 0 ? fmax(memory.bytes, memory.room + memory.missing) : memory.bytes;
+    const bool of_rank = is_by_rank(s);
+    const double room = of_rank ? (double)config->training.memory_budget : memory.room;
+    *bytes = of_rank ? tess_pools_sum(memory.most.pool) : memory.bytes;
+    if (memory.missing > 0) /* the machine has no room for it */
+        *bytes = fmax(*bytes, room + memory.missing);
     return TESS_OK;
 }
 
 /* Chooses training.local_batch_size=auto for the machine. If nothing fits, the smallest is planned, and refused. */
 static tess_status choose_batch(plan_session *s)
 {
-    const int64_t budget = s->config.training.memory_budget;
-    const int n_local = s->machine.machine.kind == TESS_MACHINE_GPU ? 1
-                        : s->request.ranks_a_host > 0               ? s->request.ranks_a_host
-                                                      : tess_machine_ranks_a_host(&s->machine, s->request.n_ranks);
-    const double room = budget > 0 ? (double)budget * n_local : s->machine.memory.gb * 1e9;
+    const double budget = (double)s->config.training.memory_budget, most = s->machine.memory.gb * 1e9;
+    const double room = budget > 0 && (most == 0 || is_by_rank(s) || budget < most) ? budget : most;
     const tess_batch_search search = {.config = &s->config,
                                       .model = &s->model,
                                       .n_ranks = (int)s->flags->ranks,

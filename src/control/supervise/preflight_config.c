@@ -86,6 +86,7 @@ void tess_preflight_plan(const tess_preflight_config *read, int world, tess_prob
 {
     bool known = is_given(read) && read->loaded == TESS_OK;
     plan->dump_folder = known ? read->config.job.dump_folder : ".";
+    plan->chooses = known && tess_config_batch_is_open(&read->config);
     plan->state_bytes = read->n_params > 0 ? predict_memory(read, world, plan->n_ranks) : 0;
     plan->checkpoint_bytes = known && read->config.checkpoint.enable ? read->n_params * CHECKPOINT_BYTES : 0;
     plan->config_hash = known ? tess_config_hash(&read->config) : 0;

@@ -128,6 +128,8 @@ static void decide(void *self, const tess_failure *failure, tess_launch_decision
     s->stepped = s->stepped || failure->steps_done > 0;
     s->steps_done = failure->steps_done > s->steps_done ? failure->steps_done : s->steps_done;
     s->recover.ladder.may_offload = may_offload(s);
+    if (s->recover.ladder.same_bits) /* ranks of several hosts choose it after the job has begun */
+        s->recover.ladder.local_batch = s->config->training.local_batch_size;
     take_limits(s->config, &s->recover.settings);
     tess_recover_decide(&s->recover, failure, tess_os_now_s(), &s->next);
     if (s->next.omits)

@@ -57,22 +57,41 @@ tess_status tess_mpirun_job_run(const tess_mpirun_job *job, const tess_launch_li
 typedef struct launch_job {
     tess_mpirun_job *hosts;
     const tess_config *config;
-    tess_slots slots;      /* places of the ranks of the first life */
-    tess_launch_hosts now; /* hosts that have ranks in this life */
-    tess_launch_line line; /* command line of mpirun in this life */
-    bool heard;            /* a warden has reported in this life */
-    tess_failure failure;  /* its newest report */
-    char lost_host[64];    /* newest host that was lost, in any life */
-    tess_rank_past *past;  /* (n_past) past of the ranks, borrowed */
+    tess_config *with_batch;   /* configuration with the batch that all ranks have together */
+    tess_own_command *command; /* command of the ranks; it gets the micro-batch that they have chosen */
+    char rows[64];             /* the word with the micro-batch; "": not known */
+    tess_slots slots;          /* places of the ranks of the first life */
+    tess_launch_hosts now;     /* hosts that have ranks in this life */
+    tess_launch_line line;     /* command line of mpirun in this life */
+    bool heard;                /* a warden has reported in this life */
+    tess_failure failure;      /* its newest report */
+    char lost_host[64];        /* newest host that was lost, in any life */
+    tess_rank_past *past;      /* (n_past) past of the ranks, borrowed */
     int n_past;
     void *supervision; /* argument of tess_supervise_has_room */
     tess_launch_probe probe;
     int probed; /* group of the host that is being probed */
 } launch_job;
 
+/* Keeps the micro-batch that the ranks have chosen: later lives of the job must not choose another one. */
+static void keep_rows(launch_job *j, int64_t rows)
+{
+    tess_training_section *training = &j->with_batch->training;
+    if (!tess_config_batch_is_open(j->config) || j->rows[0] != '\0' || training->global_batch_size % rows != 0)
+        return;
+    training->local_batch_size = rows;
+    snprintf(j->rows, sizeof(j->rows), "training.local_batch_size=%lld", (long long)rows);
+    tess_own_command_add(j->command, j->rows);
+}
+
 static bool on_error_line(void *self, const char *line)
 {
     launch_job *j = self;
+    int64_t rows;
+    if (tess_lives_rows_read(line, &rows)) {
+        keep_rows(j, rows);
+        return true;
+    }
     if (tess_lives_line_read(line, j->past, j->n_past))
         return true;
     if (!tess_failure_line_read(line, &j->failure))
@@ -265,8 +284,8 @@ static tess_status fix_batch(const tess_config *config, int n_ranks, tess_config
     const bool chooses = tess_config_batch_is_open(config); /* rank 0 chooses when all ranks have met */
     TESS_TRY(tess_config_copy(config, with_batch));
     TESS_CHECK(!chooses || config->training.global_batch_size > 0 || !config->recovery.enable, TESS_E_INVALID,
-               "training.local_batch_size=auto: over several hosts a run that starts again needs "
-               "training.global_batch_size, which must not change with the hosts: set it, or recovery.enable=false");
+               "training.local_batch_size=auto over several hosts: set training.global_batch_size (the step must stay "
+               "the same when hosts are lost), or recovery.enable=false");
     tess_config_assume_batch(with_batch);
     TESS_TRY(tess_config_copy(with_batch, &checked));
     if (tess_config_check_step(&checked, n_ranks) == TESS_OK)
@@ -293,6 +312,8 @@ static int supervise(launch_job *job, int argc, char **argv)
     status = added != TESS_OK ? added : status;
     if (status == TESS_OK)
         status = tess_own_command_of(argc, argv, &command);
+    job->with_batch = &with_batch;
+    job->command = &command;
     const tess_supervise_starter starter = {start, answers, job};
     int code = status == TESS_OK ? tess_supervise_with(&starter, &job->slots, &with_batch, &command, &options)
                                  : tess_exit_report(&options.reporter, status);

@@ -21,25 +21,32 @@ static const char *put(memory_sizes *s, int i, double bytes)
     return tess_format_bytes(bytes, s->text[i], SIZE_TEXT);
 }
 
+/* The word before the estimate of what the ranks need. */
+static const char *about_of(const probe_host *host)
+{
+    return host->plan.chooses ? "at least" : "about";
+}
+
 void probe_memory(const probe_host *host, tess_probe_finding *finding)
 {
     memory_sizes s;
+    const char *about = about_of(host);
     double total, available, needed = host->plan.state_bytes;
     if (!probe_meminfo(host->root, "MemTotal:", &total) || !probe_meminfo(host->root, "MemAvailable:", &available)) {
         probe_say(finding, TESS_PROBE_ABSENT, "/proc/meminfo does not say");
         return;
     }
     if (needed > total)
-        probe_say(finding, TESS_PROBE_FAIL, "the ranks here need about %s (estimate), but there are %s",
+        probe_say(finding, TESS_PROBE_FAIL, "the ranks here need %s %s (estimate), but there are %s", about,
                   put(&s, 0, needed), put(&s, 1, total));
     else if (needed > available)
-        probe_say(finding, TESS_PROBE_WARN, "the ranks here need about %s (estimate), but of %s only %s are available",
-                  put(&s, 0, needed), put(&s, 1, total), put(&s, 2, available));
+        probe_say(finding, TESS_PROBE_WARN, "the ranks here need %s %s (estimate), but of %s only %s are available",
+                  about, put(&s, 0, needed), put(&s, 1, total), put(&s, 2, available));
     else if (available < AVAILABLE_WARN * total)
         probe_say(finding, TESS_PROBE_WARN, "only %s of %s are available", put(&s, 0, available), put(&s, 1, total));
     else if (needed > 0)
-        probe_say(finding, TESS_PROBE_OK, "%s available, about %s needed (estimate)", put(&s, 0, available),
-                  put(&s, 1, needed));
+        probe_say(finding, TESS_PROBE_OK, "%s available, %s %s needed (estimate)%s", put(&s, 0, available), about,
+                  put(&s, 1, needed), host->plan.chooses ? ": the run chooses (training.local_batch_size=auto)" : "");
     else
         probe_say(finding, TESS_PROBE_OK, "%s of %s available", put(&s, 0, available), put(&s, 1, total));
 }
@@ -56,8 +63,8 @@ void probe_cgroup(const probe_host *host, tess_probe_finding *finding)
     double limit = (double)most, used = (double)in_use, needed = host->plan.state_bytes;
     if (needed > limit)
         probe_say(finding, TESS_PROBE_FAIL,
-                  "the ranks here need about %s (estimate), but the cgroup may use %s: they would be OOM-killed",
-                  put(&s, 0, needed), put(&s, 1, limit));
+                  "the ranks here need %s %s (estimate), but the cgroup may use %s: they would be OOM-killed",
+                  about_of(host), put(&s, 0, needed), put(&s, 1, limit));
     else if (used + needed > (1 - AVAILABLE_WARN) * limit)
         probe_say(finding, TESS_PROBE_WARN, "%s of the cgroup's %s are in use, and the ranks here need %s (estimate)",
                   put(&s, 0, used), put(&s, 1, limit), needed > 0 ? put(&s, 2, needed) : "more");

@@ -53,6 +53,7 @@ typedef struct tess_probe_findings {
 typedef struct tess_probe_plan {
     int n_ranks, n_hosts;    /* ranks on this host; hosts in all */
     double state_bytes;      /* estimate of the memory that the ranks of this host need; 0: unknown */
+    bool chooses;            /* the run takes more, by the memory that it finds (training.local_batch_size=auto) */
     double checkpoint_bytes; /* size of one checkpoint; 0: unknown */
     uint64_t config_hash;    /* 0: there is no configuration */
     const char *dump_folder; /* folder for checkpoints; it need not exist yet */
