@@ -84,7 +84,8 @@ static int run(tess_mem *mem, int argc, char **argv)
     const char *per_token = NULL, *device = NULL, *dtype_text = NULL, *json = NULL, *add_bos = NULL, *adapter = NULL;
     const char *format = NULL, *method = NULL;
     tess_reporter reporter = {cli_print_line, NULL};
-    tess_evaluation_options options = {.end_token = -1, .progress = show_progress, .reporter = &reporter};
+    tess_evaluation_options options = {
+        .end_token = -1, .logit_bytes = TESS_DEVICE_LOGIT_BYTES, .progress = show_progress, .reporter = &reporter};
     int64_t threads = 0, max_length = 0, n_ranks = 1;
     const cli_flag flags[] = {
         {"-n", "RANKS", "ranks that divide the tokens of each batch, a power of two, with the same bits (1)",
@@ -110,6 +111,8 @@ static int run(tess_mem *mem, int argc, char **argv)
          .text = &per_token},
         {"--seq-len", "N", "tokens of a row (the model's longest, at most 1024)", .integer = &options.seq_len, .min = 2,
          .max = 1 << 24},
+        {"--logit-bytes", "BYTES", "logits that may be in a GPU's memory at the same time: training.logit_bytes (4GiB)",
+         .bytes = &options.logit_bytes, .unit = 1, .max = 1LL << 40},
         {"--max-length", "N", "position limit; dynamic rope scaling depends on it (the model's)",
          .integer = &max_length, .min = 2, .max = 1 << 27},
         {"--add-bos", "WHETHER",

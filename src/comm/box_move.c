@@ -256,6 +256,12 @@ static size_t window_bytes(const tess_box_room *room)
     return bytes > TESS_DEVICE_WINDOW_LEAST ? bytes : TESS_DEVICE_WINDOW_LEAST;
 }
 
+size_t tess_box_room_device_bytes(const tess_team *team, size_t most)
+{
+    const tess_box_room room = {.area = lines(most)};
+    return window_bytes(&room) + (tess_team_is_local(team) ? 0 : (size_t)team->size * room.area);
+}
+
 /* Finds the areas of ranks on this host in the memory that they share. */
 static tess_status find_areas(tess_box_room *room)
 {

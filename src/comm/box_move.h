@@ -28,6 +28,9 @@ typedef struct tess_box_room tess_box_room;
  * tess_runtime_use_device named. Collective, as destroy is. */
 tess_status tess_box_room_create(tess_team *team, tess_stream *stream, size_t most, tess_box_room **room);
 void tess_box_room_destroy(tess_box_room **room);
+/* Returns the bytes that such a room takes of a device with memory of its own, if ranks of one host read each other's
+ * GPUs. */
+size_t tess_box_room_device_bytes(const tess_team *team, size_t most);
 
 /* Moves the boxes. `room` NULL: `in` and `out` are memory of the host. On a device the stream of the room may still
  * have to do the copies when this returns. *received: bytes from other ranks. Collective over the team.

@@ -227,7 +227,7 @@ static tess_status build_executor(tess_engine *e)
     }
     tess_hooks hooks = tess_engine_hooks(e);
     tess_executor_options options = tess_engine_activations(e->config);
-    options.logit_bytes = e->compute.apart ? TESS_DEVICE_LOGIT_BYTES : 0;
+    options.logit_bytes = e->compute.apart ? (size_t)e->config->training.logit_bytes : 0;
     int n_local = (int)tess_coordinates_rounds(&e->at, tess_config_micro_batches(e->config));
     if (e->at.degree[TESS_AXIS_PP] > 1)
         TESS_TRY(tess_stage_slots(e->mem, e->stage_plan, e->model, n_local, &options));
@@ -243,7 +243,8 @@ static tess_status build_executor(tess_engine *e)
     const tess_staging_options staging = {.dtype = options.dtype,
                                           .pins_params = (on_disk & 1u << TESS_POOL_PARAMS) == 0,
                                           .pins_grads = (on_disk & 1u << TESS_POOL_GRADS) == 0};
-    TESS_TRY(tess_device_memory_check(e, &options));
+    const tess_device_need need = tess_device_need_of(e, &options);
+    TESS_TRY(tess_device_memory_check(e, &need));
     TESS_TRY(tess_compute_hooks(&e->compute, e->model, &hooks, &staging));
     TESS_TRY(tess_loss_meter_create(e->compute.stream, options.max_tokens, &e->meter));
     TESS_TRY(tess_passes_create(tess_scope_of(e), (int)e->config->training.passes,

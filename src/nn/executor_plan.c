@@ -38,9 +38,9 @@ static size_t first_share(const tess_model *model, tess_cut cut)
 }
 
 /* The rows of logits that are in memory at the same time, of n_tokens. */
-static int64_t logit_rows(const tess_model *model, const tess_executor_options *options, int64_t n_tokens)
+static int64_t logit_rows(const tess_model *model, size_t logit_bytes, int64_t n_tokens)
 {
-    const int64_t chunk = tess_head_chunk(tess_model_config_outputs(&model->config), options->logit_bytes);
+    const int64_t chunk = tess_head_chunk(tess_model_config_outputs(&model->config), logit_bytes);
     return n_tokens < chunk ? n_tokens : chunk;
 }
 
@@ -55,7 +55,7 @@ void tess_executor_sizes(const tess_executor *e, int unit, int part, int64_t n_t
     sizes[TESS_DIM_MEAN] = block->layer_norm ? 1 : -1;
     sizes[TESS_DIM_LEAVES] = tess_executor_own_leaves(&e->options);
     sizes[TESS_DIM_CONTEXT_RANKS] = e->options.context.n_leaves > 1 ? e->options.context.points.degree : 0;
-    sizes[TESS_DIM_LOGITS] = logit_rows(e->model, &e->options, n_tokens);
+    sizes[TESS_DIM_LOGITS] = logit_rows(e->model, e->options.logit_bytes, n_tokens);
     if (at->part->sizes != NULL)
         at->part->sizes(e->model, at->own, sizes);
 }
@@ -622,7 +622,7 @@ size_t tess_executor_exchange_bytes(const tess_model *model, const tess_executor
     size_t stream = first_share(model, (tess_cut){(int64_t)C, 1}),
            rows = options->sequence_parallel ? first_share(model, tess_executor_rows(options, options->max_tokens)) : 0,
            logits = first_share(model, (tess_cut){(int64_t)V, 1});
-    size_t lines = (size_t)logit_rows(model, options, options->max_tokens);
+    size_t lines = (size_t)logit_rows(model, 0, options->max_tokens); /* the head exchanges its rows in pieces */
     size_t own_lines = first_share(model, (tess_cut){(int64_t)lines, 1});
     for (int unit = 0; unit < model->n_units; unit++) {
         const tess_block *block = &model->blocks[unit];

@@ -294,7 +294,8 @@ typedef struct tess_executor_options {
     size_t logit_bytes;
 } tess_executor_options;
 
-/* logit_bytes for a device with memory of its own. It does not depend on how much memory that is, as bits may not. */
+/* The default of logit_bytes for a device with memory of its own. It does not depend on how much memory that is, as
+ * bits may not. */
 #define TESS_DEVICE_LOGIT_BYTES ((size_t)4 << 30)
 
 enum { TESS_MAX_SLOTS = 4096 };

@@ -183,7 +183,8 @@ static tess_status make_executor(on_policy_scoring *s)
                                            .max_tokens = s->most,
                                            .max_position = setting->longest > 0 ? setting->longest : s->texts->room,
                                            .recompute = setting->recompute ? TESS_RECOMPUTE_FULL : TESS_RECOMPUTE_NONE,
-                                           .train = setting->engine == TESS_ENGINE_TRAINING};
+                                           .train = setting->engine == TESS_ENGINE_TRAINING,
+                                           .logit_bytes = s->place.compute.apart ? TESS_DEVICE_LOGIT_BYTES : 0};
     return tess_executor_create(s->place.compute.stream, s->plan->model, &s->place.compute.hooks, &options,
                                 &s->executor);
 }

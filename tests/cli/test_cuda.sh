@@ -106,6 +106,11 @@ cmp -s want <(generate --device cuda:1) && [ -s want ] && pass "generation: the 
 bad "too many ranks for a GPU's memory" "device cuda:0 (Fake GPU A): 2 ranks on it would need" CUDA_FAKE=devices=1,memory=300000
 cp output refused
 expect "and how much there is, and what would help" 0 "293 KiB is free (a rank: activations" grep -F "fewer ranks a GPU, less of training.local_batch_size" refused
+expect "a setting of the logits, too" 0 "or training.logit_bytes, or" cat refused
+expect "no room for exchanges of ranks that share a model" 2 "exchanges 2.00 MiB" env CUDA_FAKE=devices=1,memory=4000000 \
+    "$tessera" "${args[@]}" -n 2 parallelism.tensor_parallel_degree=2 job.shards=host
+[ ! -e out ] || fail "no room for exchanges: wrote $(find out | head -n 3)"
+rm -rf out
 bad "a GPU that is in use" "293 KiB is free: process $$ (bash) has 67.0 GiB of it (a rank" CUDA_FAKE=devices=1,memory=300000 NVML_FAKE=$$:71940702208
 bad "a busy GPU, and whose" "process $$ (bash) has 67.0 GiB of it: cuda:0 (Fake GPU A): create a context" \
     CUDA_FAKE=devices=1,fail=cuDevicePrimaryCtxRetain:1:46 NVML_FAKE=$$:71940702208

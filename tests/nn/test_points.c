@@ -447,6 +447,25 @@ static void every_use_of_shared_tables_gives_the_bits_of_one(void)
     }
 }
 
+/* More logits at a time take no more memory for exchanges. */
+static void heads_exchange_their_rows_in_pieces(void)
+{
+    fixture f;
+    tess_model *model;
+    fixture_open(&f, "llama");
+    f.config.vocab_size = 20011;
+    const tess_model_part part = {
+        .n_layers = f.config.n_layers, .embedding = true, .head = true, .tp_degree = 3, .tp_rank = 1};
+    tess_executor_options few = {.dtype = TESS_F32, .max_tokens = 4096, .max_position = 4096, .train = true};
+    tess_executor_options many = few;
+    many.logit_bytes = TESS_DEVICE_LOGIT_BYTES;
+    EXPECT_OK(tess_model_create_part(test_mem(), &f.config, &part, &model));
+    EXPECT(tess_executor_bytes(model, &many) > tess_executor_bytes(model, &few));
+    EXPECT(tess_executor_exchange_bytes(model, &many) == tess_executor_exchange_bytes(model, &few));
+    tess_model_destroy(&model);
+    fixture_close(&f);
+}
+
 /* The ranks of the last kind have all logits at the same time, as GPUs do; one rank does not. A loss that is called
  * for each chunk is called with other rows then. */
 static void heads_of_several_chunks_give_the_bits_of_one(void)
@@ -610,6 +629,7 @@ static const test_case cases[] = {
     CASE(larger_layers_give_the_bits_of_one),
     CASE(sums_of_leaves_give_the_bits_of_one),
     CASE(every_use_of_shared_tables_gives_the_bits_of_one),
+    CASE(heads_exchange_their_rows_in_pieces),
     CASE(heads_of_several_chunks_give_the_bits_of_one),
     CASE(ranks_without_a_part_of_a_table_give_the_bits_of_one),
     CASE(a_stale_gather_or_another_order_of_sums_changes_bits),

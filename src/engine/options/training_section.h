@@ -34,6 +34,10 @@ typedef enum tess_gather_form { TESS_GATHER_VALUES, TESS_GATHER_FP8 } tess_gathe
     OPTION(INT, training, context_leaves, LAYOUT_AND_BITS, "1", 1, 1024,                                               \
            "leaves of the tree that sums over the tokens of a micro-batch, a power of two; ranks of "                  \
            "parallelism.context_parallel_degree have whole ones")                                                      \
+    /* its default is TESS_DEVICE_LOGIT_BYTES */                                                                       \
+    OPTION(BYTES, training, logit_bytes, BITS, "4GiB", 0, 1LL << 40,                                                   \
+           "logits that may be in a GPU's memory at the same time; the head runs over as many rows as fit, or a few "  \
+           "hundred if fewer do")                                                                                      \
     OPTION(INT, training, seq_len, BITS, "512", 2, 1048576, "number of tokens in a row")                               \
     OPTION(FLOAT, training, max_norm, BITS, "1.0", 0, 1e30, "clip gradients to this global norm; 0: never")            \
     OPTION(FLOAT, training, max_value, LAYOUT_AND_BITS, "0", 0, 1e30,                                                  \

@@ -5,6 +5,9 @@
  * logits of some rows, and computes their loss. The gradients of the logits are gathered on every rank: each
  * computes its own columns of dy and dW from them, without any sum over an index that is cut.
  *
+ * Ranks exchange the rows of a chunk in pieces. A device's chunks may be gigabytes, and the memory for exchanges need
+ * not be.
+ *
  * Each of t ranks receives per micro-batch (t - 1) / t of: V C / t elements (the weight), T V / t floats (logits;
  * twice for a loss of whole micro-batches), T V elements (their gradients) and T C elements (dy, if it is wanted). */
 #include <string.h>
@@ -45,34 +48,45 @@ static tess_layer_call chunk_of(const tess_layer_call *c, int64_t begin)
     return part;
 }
 
-/* How ranks cut the rows of a chunk: each computes the loss of its own rows. */
+/* The call for the rows of a chunk from `at` on that ranks exchange at the same time. One rank takes the whole chunk.
+ */
+static tess_layer_call piece_of(const tess_layer_call *part, int64_t at)
+{
+    tess_layer_call piece = *part;
+    const tess_linear *head = head_of(part);
+    const int64_t most = tess_is_split(part, head->in) ? tess_head_chunk(head->n_out, 0) : part->T;
+    piece.T = part->T - at < most ? part->T - at : most;
+    return piece;
+}
+
+/* How ranks cut the rows of a piece: each computes the loss of its own rows. */
 static tess_cut rows_of(const tess_layer_call *part)
 {
     return (tess_cut){part->T, tess_is_split(part, head_of(part)->in) ? 1 : 0};
 }
 
-/* The loss kernel's arguments for this rank's rows of a chunk. Adds the first row's number in the chunk to *begin,
- * and returns it in *first. */
-static tess_cross_entropy own_rows(const tess_layer_call *part, const tess_head_tensors *work, int64_t *begin,
-                                   int64_t *first, float inv_temperature, float *logprob)
+/* The loss kernel's arguments for this rank's rows of a piece, which begins at row `begin` of the micro-batch and has
+ * its logits at `logits`. Adds the number of this rank's first row in the piece to *begin. */
+static tess_cross_entropy own_rows(const tess_layer_call *piece, const float *logits, int64_t *begin,
+                                   float inv_temperature, float *logprob)
 {
-    const tess_head_params *p = part->own;
-    int64_t V = p->head.n_out, n;
-    tess_own_range(part, rows_of(part), first, &n);
-    *begin += *first;
+    const tess_head_params *p = piece->own;
+    int64_t V = p->head.n_out, first, n;
+    tess_own_range(piece, rows_of(piece), &first, &n);
+    *begin += first;
     return (tess_cross_entropy){.n = n,
                                 .V = V,
-                                .logits = work->logits + *first * tess_head_row(V),
+                                .logits = logits + first * tess_head_row(V),
                                 .ld = tess_head_row(V),
-                                .targets = part->inputs[TESS_INPUT_TARGETS] + *begin,
+                                .targets = piece->inputs[TESS_INPUT_TARGETS] + *begin,
                                 .inv_temperature = inv_temperature,
                                 .factor = p->factor,
                                 .soft_cap = p->soft_cap,
                                 .logprob = logprob + *begin,
-                                .dtype = part->dtype};
+                                .dtype = piece->dtype};
 }
 
-/* Gathers the rows of a chunk on every rank. Each rank's own rows are already in place. */
+/* Gathers the rows of a piece on every rank. Each rank's own rows are already in place. */
 static tess_status gather_rows(const tess_layer_call *part, void *rows, int64_t width, int64_t ld, size_t element)
 {
     int64_t first, n;
@@ -96,8 +110,8 @@ static tess_status gather_weight(const tess_layer_call *c, const tess_head_tenso
                      (tess_matrix_box){{head->n_out, 1}, {head->in.size, 0}, work->own_weight, head->in.size});
 }
 
-/* y (T, C) -> logits (T, V), rows `ld` elements apart. Each rank receives its part of `rows`. */
-static tess_status project(const tess_layer_call *c, const tess_head_tensors *work, const void *y, tess_cut rows,
+/* y (T, C) -> logits (T, V), rows `ld` elements apart. Each rank receives all rows, or its own rows of each piece. */
+static tess_status project(const tess_layer_call *c, const tess_head_tensors *work, const void *y, bool all_rows,
                            float *logits, int64_t ld)
 {
     tess_linear head = *head_of(c);
@@ -113,9 +127,16 @@ static tess_status project(const tess_layer_call *c, const tess_head_tensors *wo
     tess_layer_call call = *c;
     call.w = &weight;
     TESS_TRY(tess_linear_own_forward(&call, &own, y, work->own_logits, TESS_F32));
-    tess_own_range(c, rows, &begin, &n);
-    return tess_meet(c, "logits", sizeof(float), (tess_matrix_box){{c->T, 0}, vocabulary, work->own_logits, own.n_out},
-                     (tess_matrix_box){rows, {vocabulary.size, 0}, logits + begin * ld, ld});
+    for (int64_t at = 0; at < c->T;) {
+        const tess_layer_call piece = piece_of(c, at);
+        const tess_cut rows = {piece.T, all_rows ? 0 : 1};
+        tess_own_range(c, rows, &begin, &n);
+        TESS_TRY(tess_meet(c, "logits", sizeof(float),
+                           (tess_matrix_box){{piece.T, 0}, vocabulary, work->own_logits + at * own.n_out, own.n_out},
+                           (tess_matrix_box){rows, {vocabulary.size, 0}, logits + (at + begin) * ld, ld}));
+        at += piece.T;
+    }
+    return TESS_OK;
 }
 
 /* Applies the factor and the soft cap, as the loss does to its rows. */
@@ -142,8 +163,8 @@ tess_status tess_head_logits(const tess_layer_call *c, const tess_head_tensors *
     TESS_TRY(gather_weight(c, work));
     for (int64_t begin = 0; begin < c->T;) {
         tess_layer_call part = chunk_of(c, begin);
-        TESS_TRY(project(&part, work, tess_at(c, y, begin * head->in.size), (tess_cut){part.T, 0},
-                         logits + begin * head->n_out, head->n_out));
+        TESS_TRY(project(&part, work, tess_at(c, y, begin * head->in.size), true, logits + begin * head->n_out,
+                         head->n_out));
         begin += part.T;
     }
     return show_logits(c, logits);
@@ -153,12 +174,18 @@ tess_status tess_head_logits(const tess_layer_call *c, const tess_head_tensors *
 static tess_status score_rows(const tess_layer_call *part, const tess_head_tensors *work, int64_t begin,
                               float inv_temperature, float *logprob, float *entropy)
 {
-    int64_t own = begin, first;
-    tess_cross_entropy rows = own_rows(part, work, &own, &first, inv_temperature, logprob);
-    rows.entropy = entropy != NULL ? entropy + own : NULL;
-    TESS_TRY(part->kernels->cross_entropy(part->stream, &rows));
-    TESS_TRY(gather_rows(part, logprob + begin, 1, 1, sizeof(float)));
-    return gather_rows(part, entropy != NULL ? entropy + begin : NULL, 1, 1, sizeof(float));
+    const int64_t row = tess_head_row(head_of(part)->n_out);
+    for (int64_t at = 0; at < part->T;) {
+        const tess_layer_call piece = piece_of(part, at);
+        int64_t own = begin + at;
+        tess_cross_entropy rows = own_rows(&piece, work->logits + at * row, &own, inv_temperature, logprob);
+        rows.entropy = entropy != NULL ? entropy + own : NULL;
+        TESS_TRY(part->kernels->cross_entropy(part->stream, &rows));
+        TESS_TRY(gather_rows(&piece, logprob + begin + at, 1, 1, sizeof(float)));
+        TESS_TRY(gather_rows(&piece, entropy != NULL ? entropy + begin + at : NULL, 1, 1, sizeof(float)));
+        at += piece.T;
+    }
+    return TESS_OK;
 }
 
 /* Computes log-probabilities and entropies of a micro-batch. The weight must have been gathered. */
@@ -168,7 +195,7 @@ static tess_status score(const tess_layer_call *c, const tess_head_tensors *work
     const tess_linear *head = head_of(c);
     for (int64_t begin = 0; begin < c->T;) {
         tess_layer_call part = chunk_of(c, begin);
-        TESS_TRY(project(&part, work, tess_at(c, y, begin * head->in.size), rows_of(&part), work->logits,
+        TESS_TRY(project(&part, work, tess_at(c, y, begin * head->in.size), false, work->logits,
                          tess_head_row(head->n_out)));
         TESS_TRY(score_rows(&part, work, begin, inv_temperature, logprob, entropy));
         begin += part.T;
@@ -206,22 +233,28 @@ static tess_status grade(const tess_layer_call *c, const tess_token_loss *loss, 
 static tess_status train_rows(const tess_layer_call *part, const tess_token_loss *loss, const tess_head_tensors *work,
                               int64_t begin, int64_t ldd, float *logprob)
 {
-    float inv_temperature = loss != NULL ? loss->inv_temperature : 1;
-    int64_t own = begin, first;
-    size_t element = tess_dtype_size(part->dtype);
-    tess_cross_entropy rows = own_rows(part, work, &own, &first, inv_temperature, logprob);
+    const float inv_temperature = loss != NULL ? loss->inv_temperature : 1;
+    const int64_t V = head_of(part)->n_out, row = tess_head_row(V);
     if (loss != NULL && !loss->whole) {
         TESS_TRY(score_rows(part, work, begin, inv_temperature, logprob, work->entropy));
         TESS_TRY(grade(part, loss, work, begin, part->T, logprob));
     }
-    rows.dlogprob = loss != NULL ? work->dlogprob + own : NULL;
-    rows.dentropy = loss != NULL ? work->dentropy + own : NULL;
-    rows.dlogits = tess_at(part, work->logits, first * ldd);
-    rows.ldd = ldd;
-    TESS_TRY(part->kernels->cross_entropy(part->stream, &rows));
-    if (loss == NULL)
-        TESS_TRY(gather_rows(part, logprob + begin, 1, 1, sizeof(float)));
-    return gather_rows(part, work->logits, rows.V, ldd, element);
+    for (int64_t at = 0; at < part->T;) {
+        const tess_layer_call piece = piece_of(part, at);
+        float *logits = work->logits + at * row;
+        int64_t own = begin + at;
+        tess_cross_entropy rows = own_rows(&piece, logits, &own, inv_temperature, logprob);
+        rows.dlogprob = loss != NULL ? work->dlogprob + own : NULL;
+        rows.dentropy = loss != NULL ? work->dentropy + own : NULL;
+        rows.dlogits = tess_at(part, logits, (own - begin - at) * ldd);
+        rows.ldd = ldd;
+        TESS_TRY(part->kernels->cross_entropy(part->stream, &rows));
+        if (loss == NULL)
+            TESS_TRY(gather_rows(&piece, logprob + begin + at, 1, 1, sizeof(float)));
+        TESS_TRY(gather_rows(&piece, logits, V, ldd, tess_dtype_size(part->dtype)));
+        at += piece.T;
+    }
+    return TESS_OK;
 }
 
 /* Computes the weight's gradient (NULL: not wanted) from a chunk's y and dlogits, then overwrites y with dy, if
@@ -254,7 +287,7 @@ static tess_status train_leaf(const tess_layer_call *c, const tess_token_loss *l
     do { /* once even without tokens: the gradient buffer must be written */
         tess_layer_call part = chunk_of(c, begin);
         void *rows = tess_at(c, y, begin * head->in.size);
-        TESS_TRY(project(&part, work, rows, rows_of(&part), work->logits, row));
+        TESS_TRY(project(&part, work, rows, false, work->logits, row));
         TESS_TRY(train_rows(&part, loss, work, begin, head->out_stride, logprob));
         TESS_TRY(backward_rows(&part, head, work->logits, rows, dweight, begin > first, want_dy));
         begin += part.T;

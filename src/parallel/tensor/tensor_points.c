@@ -68,6 +68,11 @@ tess_status tess_tensor_create(tess_mem *mem, tess_team *team, tess_stream *stre
     return TESS_OK;
 }
 
+size_t tess_tensor_device_bytes(const tess_team *team, size_t most)
+{
+    return tess_box_room_device_bytes(team, most);
+}
+
 void tess_tensor_destroy(tess_tensor **handle)
 {
     tess_tensor *t = *handle;

@@ -14,6 +14,8 @@ typedef struct tess_tensor tess_tensor;
  * know it (tess_runtime_use_device). Both are borrowed until destroy. Collective, as destroy is. */
 tess_status tess_tensor_create(tess_mem *mem, tess_team *team, tess_stream *stream, size_t most, tess_tensor **tensor);
 void tess_tensor_destroy(tess_tensor **tensor);
+/* Returns the bytes that they take of a device with memory of its own: see tess_box_room_device_bytes. */
+size_t tess_tensor_device_bytes(const tess_team *team, size_t most);
 
 /* Returns the interface for the executor, valid until destroy. An exchange of more than `most` bytes is
  * TESS_E_INVALID. Otherwise it fails as collectives do: the guard names a rank that does not come, and the ranks

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "comm/agree.h"
+#include "engine/device_memory.h"
 #include "rl/rl_first_weights.h"
 #include "tessera/comm.h"
 #include "base/mem/scoped.h"
@@ -83,15 +84,37 @@ static tess_status report_broken(const tess_reference *r)
 }
 
 /* ---- Computing ---- */
+static tess_executor_options executor_options(const tess_reference *r)
+{
+    const tess_engine *e = r->engine;
+    const tess_executor_options training = tess_engine_activations(e->config);
+    return (tess_executor_options){.dtype = training.dtype,
+                                   .max_tokens = e->passes.max_tokens,
+                                   .max_position = training.max_position,
+                                   .logit_bytes = e->compute.apart ? (size_t)e->config->training.logit_bytes : 0};
+}
+
+static tess_staging_options staging_options(const tess_reference *r)
+{
+    return (tess_staging_options){.dtype = executor_options(r).dtype, .constant = r->rows == NULL};
+}
+
+/* Checks that the reference fits into what the engine has left of the devices. */
+static tess_status check_memory(const tess_reference *r)
+{
+    const tess_executor_options options = executor_options(r);
+    const tess_staging_options staging = staging_options(r);
+    const tess_device_need need = {.activations = tess_executor_bytes(r->model, &options) +
+                                                  2 * (size_t)options.max_tokens * sizeof(float),
+                                   .copies = tess_staging_bytes(r->model, &staging)};
+    return tess_device_memory_check(r->engine, &need);
+}
+
 static tess_status build_executor(tess_reference *r)
 {
     tess_engine *e = r->engine;
-    tess_executor_options options = tess_engine_activations(e->config);
-    options = (tess_executor_options){.dtype = options.dtype,
-                                      .max_tokens = e->passes.max_tokens,
-                                      .max_position = options.max_position,
-                                      .logit_bytes = e->compute.apart ? TESS_DEVICE_LOGIT_BYTES : 0};
-    const tess_staging_options staging = {.dtype = options.dtype, .constant = r->rows == NULL};
+    const tess_executor_options options = executor_options(r);
+    const tess_staging_options staging = staging_options(r);
     TESS_TRY(tess_static_hooks(e->mem, r->model, r->copy.w, NULL, &r->of_host));
     r->compute = (tess_compute){.device = e->compute.device, .stream = e->compute.stream, .apart = e->compute.apart};
     TESS_TRY(tess_compute_hooks(&r->compute, r->model, &r->of_host, &staging));
@@ -112,6 +135,7 @@ static tess_status build(tess_reference *r, const char *path, const tess_reporte
         TESS_TRY(tess_reference_loaded(r));
     }
     TESS_TRY(report_broken(r));
+    TESS_TRY(check_memory(r));
     return tess_team_agree(team, build_executor(r));
 }
 

@@ -195,7 +195,7 @@ tess_status tess_evaluate_file(tess_model_folder *m, const tess_evaluation_optio
     tess_executor_options options = {.dtype = m->dtype,
                                      .max_tokens = rows * seq_len,
                                      .max_position = seq_len,
-                                     .logit_bytes = m->compute.apart ? TESS_DEVICE_LOGIT_BYTES : 0};
+                                     .logit_bytes = m->compute.apart ? (size_t)o->logit_bytes : 0};
     evaluation_run run = {.m = m, .options = o};
     tess_chat_setup chat = {0};
     tess_loss_sum sum = {0};

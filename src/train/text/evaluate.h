@@ -18,6 +18,7 @@ typedef struct tess_evaluation_options {
     tess_split split;
     const char *chat_template; /* template for lines with messages; NULL: the model's */
     int64_t seq_len;           /* length of the rows; 0: the model's maximum, but at most 1024 */
+    int64_t logit_bytes;       /* training.logit_bytes */
     tess_add_bos add_bos;
     /* Called for each predicted token with its position (from 1), its log-probability, and the entropy of the
      * prediction in nats. May be NULL, like `progress`. */

@@ -64,8 +64,8 @@ static __device__ inline void fold_group(float *first, float *second, float *roo
     *second = cuda_fold(*second, WARP / 2);
 }
 
-/* Returns a logit as the softmax takes it. BENDS: with a factor or a soft cap. Kernels without are compiled apart,
- * since the questions would cost as much as their answers. */
+/* Returns a logit as the softmax takes it. BENDS: with a factor or a soft cap. Kernels without them have no
+ * branches. */
 template <bool BENDS> static __device__ inline float bent(const tess_cross_entropy &a, float x)
 {
     if (!BENDS)
