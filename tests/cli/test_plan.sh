@@ -40,7 +40,7 @@ shares = {k: ms[1][k] / ms[0][k] for k in ms[0] if "attention" in k}
 exit(not shares or not all(1.8 < s < 2.2 for s in shares.values()))
 P
 sed 's/host_gb: 2048/host_gb: 0.001/' "$project/src/plan/machines/machine_h100_sxm.yaml" >host.yaml
-expect "a host with too little memory" 2 "of a host's memory are needed, 976.6 KiB are there" plan $settings -n 8 --machine host.yaml
+expect "a host with too little memory" 2 "of a host's memory are needed, 977 KiB are there" plan $settings -n 8 --machine host.yaml
 printf 'moves na\377me 1000000\n' >names.log
 expect "a name that is not UTF-8" 0 "na?me" "$tessera" plan launches names.log
 plan $settings -n 2 --json >plan.json
