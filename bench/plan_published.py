@@ -2,8 +2,8 @@
 """Predicts published runs of other programs, and prints the predictions next to what was published (docs/planning.md).
 
 Kernels of other programs are faster or slower than ours on paper. So the first row of each group gives the speed of the
-kernels: their efficiencies in the machine's file are multiplied by the factor with which that row is predicted exactly.
-The other rows of the group are predictions with this factor. Links, bubbles and overlap are never fitted.
+kernels: the rates and latencies of kernels in the machine's file are scaled by the factor with which that row is
+predicted exactly. The other rows of the group are predictions with this factor. Links, bubbles and overlap are never fitted.
 
 Usage: bench/plan_published.py TESSERA [WORD ...]   only groups whose name has one of the words
 """
@@ -203,11 +203,14 @@ GROUPS = [  # name, machine, products in FP8, runs
 
 
 def slower(machine, factor):
-    """The file of a machine whose kernels take `factor` times as long."""
+    """The file of a machine whose kernels take `factor` times as long. Machines with counts of our kernels have rates of
+    tensor cores, multiprocessors and caches, and latencies, besides efficiencies."""
     text = open(os.path.join(MACHINES, f"machine_{machine}.yaml")).read()
     kernels, links = text.split("\ncost:", 1)
     kernels = re.sub(r"efficiency: (\S+)", lambda m: f"efficiency: {min(1, float(m[1]) / factor):.9f}", kernels)
-    kernels = re.sub(r"launch_us: (\S+)", lambda m: f"launch_us: {float(m[1]) * factor:.9f}", kernels)
+    kernels = re.sub(r"(mma_tflops|clock_ghz|cache_gb_per_s): (\S+)",
+                     lambda m: f"{m[1]}: {float(m[2]) / factor:.9f}", kernels)
+    kernels = re.sub(r"(launch_us|latency_ns): (\S+)", lambda m: f"{m[1]}: {float(m[2]) * factor:.9f}", kernels)
     # A job on racks of 72 GPUs has 64 of each, so that no group lies in two of them.
     return kernels + "\ncost:" + links.replace("reach: 72", "reach: 64")
 
@@ -285,4 +288,5 @@ def main():
                 show(tessera, group)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -490,6 +490,17 @@ static tess_status plan_memory(plan_case *c, int64_t micros, tess_plan_memory *m
     return TESS_OK;
 }
 
+tess_plan_shortage tess_plan_short_of(const tess_machine *machine, double bytes, double missing)
+{
+    const double room = machine->memory.gb * 1e9, host_room = machine->memory.host_gb * 1e9;
+    const bool of_gpu_host =
+        machine->machine.kind == TESS_MACHINE_GPU && host_room > 0 && (room <= 0 || bytes - room < missing);
+    return (tess_plan_shortage){.of_gpu_host = of_gpu_host,
+                                .bytes = of_gpu_host ? host_room + missing : bytes,
+                                .room = of_gpu_host ? host_room : room,
+                                .missing = missing};
+}
+
 /* ---- Time ---- */
 /* Times a rank of each stage: its first one and `further` ranks. */
 static tess_status time_ranks_at(plan_case *c, int further, int64_t most_micros, tess_step_spans *spans,
@@ -541,7 +552,10 @@ static tess_status time_ranks(plan_case *c, int64_t most_micros, tess_step_spans
     TESS_TRY(time_ranks_at(c, 0, most_micros, NULL, &first));
     const int last = (n - 1) * tess_axis_stride(c->degree, TESS_AXIS_CP);
     TESS_TRY(time_ranks_at(c, last, most_micros, spans, time));
+    const double alone_s = time->step_s;
     wait_in_phases(time, &first, "cp");
+    if (spans != NULL)
+        spans->waits_s = time->step_s - alone_s;
     tess_plan_time_find_bound(time);
     return TESS_OK;
 }

@@ -69,6 +69,12 @@ typedef struct tess_plan_memory {
     double host_bytes, host_room;
 } tess_plan_memory;
 
+/* The memory that lacks most: that of a device or a CPU host (tess_plan_memory.bytes), or that of the host of GPUs. */
+typedef struct tess_plan_shortage {
+    bool of_gpu_host;
+    double bytes, room, missing; /* bytes = room + missing */
+} tess_plan_shortage;
+
 /* The communication of a step of the busiest rank over one team: an axis of the mesh. */
 typedef struct tess_plan_team {
     char name[TESS_TRACE_NAME_BYTES];
@@ -124,6 +130,10 @@ typedef struct tess_plan {
     tess_plan_time time;
     bool composed; /* shallow dry ranks were used; false: dry ranks of full depth */
 } tess_plan;
+
+/* Returns the memory of which `missing` bytes are missing, where `bytes` count against that of a device or a CPU host:
+ * both as in tess_plan_memory. missing > 0. */
+tess_plan_shortage tess_plan_short_of(const tess_machine *machine, double bytes, double missing);
 
 typedef struct tess_planner tess_planner;
 tess_status tess_planner_create(tess_mem *mem, tess_planner **planner);

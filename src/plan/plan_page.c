@@ -72,7 +72,9 @@ static void put_layouts(page_out *out, const json_t *report)
         }
         page_put(out, "<td class=\"n\">%s", text_of(layout, "memory_text"));
         if (json_object_get(layout, "missing") != NULL)
-            page_put(out, ", too large by %s", page_measure(number_of(layout, "missing"), "B", number, sizeof(number)));
+            page_put(out, ", too large by %s%s",
+                     page_measure(number_of(layout, "missing"), "B", number, sizeof(number)),
+                     json_is_true(json_object_get(layout, "of_host")) ? " of the host's memory" : "");
         page_put(out, "<td class=\"n\">%s",
                  page_measure(number_of(layout, "step_ms") / 1e3, "s", number, sizeof(number)));
         page_put(out, "<td class=\"n\">%s", page_number(number_of(layout, "tokens_per_s"), number, sizeof(number)));

@@ -16,13 +16,16 @@ const tess_form_part tess_plan_pictures_form[] = {
     {.text =
          "{ranks} rank{ranks:s} on {machine}, {rows} rows of {seq_len} tokens a step\n\n"
          "memory of the rank that needs most: {memory_letters}\n"
-         "{*layouts}  {number:2} [{memory:!}{memory_bar:-60} {memory_text}[ TOO LARGE by {missing:B}]|refused: "
+         "{*layouts}  {number:2} [{memory:!}{memory_bar:-60} {memory_text}[ TOO LARGE by {missing:B}[{of_host:!} of "
+         "the host's memory]]|refused: "
          "{refused}]\n{/}"
          "\ntime of a step: {time_letters}\n"
          "{*layouts}[{time:!}  {number:2} {time_bar:-60} {step_ms:m} ms, {tokens_per_s:c} tokens/s, MFU {mfu:%}\n]{/}"
          "\nlayouts\n{*layouts}  {number:2} {name}\n{/}"
          "\ntime line of a step of layout 1[{timeline.cut:!}, its first {timeline.micros} of "
-         "{timeline.all_micros} micro-batches a rank], {timeline.end_ms:m} ms: {timeline.letters}\n"
+         "{timeline.all_micros} micro-batches a rank], {timeline.end_ms:m} ms[ without {timeline.waits_ms:m} ms of "
+         "waits for ranks with more "
+         "attention]: {timeline.letters}\n"
          "{*timeline.rows}  rank {rank:5} {bar}\n{/}"
          "[{scaling:!}\nscaling of layout 1, with the same batch (strong), and with a batch that grows with the ranks "
          "(weak)\n"
@@ -148,7 +151,10 @@ static tess_status add_layout(tess_planner *planner, const tess_pictures_request
     tess_format_bytes(sum_of(json_object_get(memory, "pools"), "bytes"), bytes, sizeof(bytes));
     json_object_set_new(layout, "memory_text", json_string(bytes));
     if (plan.memory.missing > 0)
-        json_object_set_new(layout, "missing", json_real(plan.memory.missing));
+        json_object_update_new(
+            layout,
+            json_pack("{s:f, s:b}", "missing", plan.memory.missing, "of_host",
+                      (int)tess_plan_short_of(q->plan.machine, plan.memory.bytes, plan.memory.missing).of_gpu_host));
     return TESS_OK;
 }
 
@@ -214,10 +220,13 @@ static json_t *time_line_json(const tess_step_spans *s)
         draw_row(s, row, bar);
         json_array_append_new(rows, json_pack("{s:i, s:s}", "rank", s->rank[row], "bar", bar));
     }
-    return json_pack("{s:I, s:I, s:b, s:f, s:s, s:o, s:o, s:o}", "micros", (json_int_t)s->n_micros, "all_micros",
-                     (json_int_t)s->all_micros, "cut", s->n_micros < s->all_micros, "end_ms",
-                     tess_step_spans_end(s) * 1e3, "letters", letters, "rows", rows, "kinds", kinds, "spans",
-                     spans_json(s));
+    json_t *json =
+        json_pack("{s:I, s:I, s:b, s:f, s:s, s:o, s:o, s:o}", "micros", (json_int_t)s->n_micros, "all_micros",
+                  (json_int_t)s->all_micros, "cut", s->n_micros < s->all_micros, "end_ms", tess_step_spans_end(s) * 1e3,
+                  "letters", letters, "rows", rows, "kinds", kinds, "spans", spans_json(s));
+    if (s->waits_s > 0)
+        json_object_set_new(json, "waits_ms", json_real(s->waits_s * 1e3));
+    return json;
 }
 
 static tess_status add_time_line(tess_mem *mem, tess_planner *planner, const tess_pictures_request *q, json_t *report)

@@ -8,7 +8,7 @@
 #include "base/report/form.h"
 #include "plan/plan.h"
 
-enum { TESS_PICTURE_LAYOUTS = 16 };
+enum { TESS_PICTURE_LAYOUTS = 17 };
 
 typedef struct tess_pictures_request {
     /* its configuration has not passed tess_config_check_step: each layout is checked by itself. The global batch is

@@ -16,7 +16,9 @@ const tess_form_part tess_plan_form[] = {
          "[{micro_batch.next_rows:!}; {micro_batch.next_rows} need {micro_batch.next_bytes:B}]\n]"
          "\nmemory of the rank that needs most, rank {memory.rank}[ ({memory.stages})]\n"
          "{*memory.pools}  {name:-12} {bytes:B}\n{/}"
-         "  {memory.counts}: {memory.bytes:B}[ of {memory.room:B}][{memory.missing:!}: {memory.missing:B} TOO LITTLE]\n"
+         "  {memory.counts}: {memory.bytes:B}[ of {memory.room:B}][{memory.lack:!}: {memory.lack:B} TOO LITTLE]\n"
+         "[{memory.host_lack:!}  of a host, for all its ranks: {memory.host_bytes:B} of {memory.host_room:B}: "
+         "{memory.host_lack:B} TOO LITTLE\n]"
          "[{memory.moment:!}  most is in use in {memory.moment}: {*memory.alive:, }{what} {bytes:B} ({pool}){/}\n]"
          "\nvolume of a step of rank 0, from other ranks\n"
          "{*volume}  {axis:-16} {operation:-24} {number:8}  {bytes:B}\n{/}"
@@ -57,10 +59,16 @@ static json_t *memory_json(const tess_plan_request *q, const tess_plan_memory *m
         json_array_append_new(alive, json_pack("{s:o, s:s, s:f}", "what", tess_json_text(m->alive[i].what), "pool",
                                                tess_pool_name(m->alive[i].pool), "bytes", m->alive[i].bytes));
     const bool gpu = q->machine->machine.kind == TESS_MACHINE_GPU;
-    return json_pack("{s:i, s:s, s:o, s:s, s:f, s:f, s:f, s:s, s:o}", "rank", m->rank, "stages", m->most.stages,
-                     "pools", pools_json(q, m), "counts",
-                     gpu ? "of the device, without work space of kernels" : "all ranks of a host", "bytes", m->bytes,
-                     "room", m->room, "missing", m->missing, "moment", m->moment, "alive", alive);
+    json_t *json = json_pack("{s:i, s:s, s:o, s:s, s:f, s:f, s:f, s:s, s:o}", "rank", m->rank, "stages", m->most.stages,
+                             "pools", pools_json(q, m), "counts",
+                             gpu ? "of the device, without work space of kernels" : "all ranks of a host", "bytes",
+                             m->bytes, "room", m->room, "missing", m->missing, "moment", m->moment, "alive", alive);
+    if (m->room > 0 && m->bytes > m->room)
+        json_object_set_new(json, "lack", json_real(m->bytes - m->room));
+    if (m->host_room > 0 && m->host_bytes > m->host_room)
+        json_object_update_new(json, json_pack("{s:f, s:f, s:f}", "host_bytes", m->host_bytes, "host_room",
+                                               m->host_room, "host_lack", m->host_bytes - m->host_room));
+    return json;
 }
 
 static json_t *volume_json(const tess_plan_volume *v)

@@ -25,7 +25,10 @@ typedef struct tess_step_spans {
     int n_rows, rank[TESS_SPAN_ROWS]; /* rank[row]: its number in the job; further ranks are left out */
     size_t last[TESS_SPAN_ROWS];      /* 1 + the index of the row's newest span; 0: none */
     int64_t n_micros, all_micros;     /* micro-batches of a rank that were replayed, and those of the step */
-    tess_status status;               /* the first failure */
+    /* waits of the step that no span shows: in contiguous context parallelism, for the rank whose phase takes longest
+     */
+    double waits_s;
+    tess_status status; /* the first failure */
 } tess_step_spans;
 
 const char *tess_span_name(int kind);

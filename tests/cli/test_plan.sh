@@ -24,6 +24,25 @@ expect "the price of this machine" 0 "USD for a million tokens" plan $settings -
 expect "failures" 0 "goodput" plan $settings --failures 4 --save-time 60 --restart-time 300
 expect "products in FP8" 0 "time of a step:" plan $settings -n 8 --machine h100-sxm --fp8-products
 expect "a machine without them" 2 "give compute.fp8_tflops" plan $settings --machine a100-80gb --fp8-products
+# The file of slower kernels of bench/plan_published.py makes kernels of counted machines slower, too.
+python3 - "$project" "$tessera" <<'P' && pass "slower kernels" || fail "slower kernels"
+import json, subprocess, sys
+sys.path.insert(0, sys.argv[1] + "/bench")
+sys.dont_write_bytecode = True
+import plan_published
+ms = []
+for factor in 1, 2:
+    open("slower.yaml", "w").write(plan_published.slower("h100_sxm", factor))
+    words = "model.config=llama-5m training.seq_len=1024 training.local_batch_size=8 training.global_batch_size=8"
+    out = subprocess.run([sys.argv[2], "plan", *words.split(), "--machine", "slower.yaml", "--json"], capture_output=True)
+    ms.append({k["name"]: k["ms"] for k in json.loads(out.stdout)["time"]["kernels"]})
+shares = {k: ms[1][k] / ms[0][k] for k in ms[0] if "attention" in k}
+exit(not shares or not all(1.8 < s < 2.2 for s in shares.values()))
+P
+sed 's/host_gb: 2048/host_gb: 0.001/' "$project/src/plan/machines/machine_h100_sxm.yaml" >host.yaml
+expect "a host with too little memory" 2 "of a host's memory are needed, 977 KiB are there" plan $settings -n 8 --machine host.yaml
+printf 'moves na\377me 1000000\n' >names.log
+expect "a name that is not UTF-8" 0 "na?me" "$tessera" plan launches names.log
 plan $settings -n 2 --json >plan.json
 for text in '"tokens_per_s":' '"alive":' '"reduce_scatter_pieces"' '"kernel'; do
     expect "JSON has $text" 0 "$text" cat plan.json

@@ -14,6 +14,12 @@ expect "a time line of a pipeline" 0 "waiting for data" draw -n 8 parallelism.pi
 [ "$(awk '/^   ranks  strong/ { on = 1; next } on { print $1 }' output | tr '\n' ' ')" = "4 8 " ] &&
     pass "scaling begins with the fewest ranks that are possible" || fail "$(cat output)"
 expect "layouts of the user" 0 "refused: " draw -n 8 --layout "parallelism.tensor_parallel_degree=3" --layout "activation_checkpoint.mode=full"
+seventeen=()
+for i in {1..16}; do seventeen+=(--layout "debug.seed=$i"); done
+expect "as many layouts as an option may be given" 0 "17 debug.seed=16" draw -n 2 "${seventeen[@]}"
+expect "a time line without waits says so" 0 "ms of waits for ranks with more attention" draw -n 4 training.seq_len=512 \
+    training.context_leaves=8 parallelism.context_parallel_degree=4 parallelism.context_parallel_method=ring \
+    parallelism.context_parallel_load_balancer=contiguous
 expect "a layout that is none" 2 "did you mean" draw -n 8 --layout "parallelism.tensor_degree=3"
 expect "the configuration's own layout is refused" 2 "tensor_parallel_degree" draw -n 8 parallelism.tensor_parallel_degree=3
 expect "no configuration" 2 "name a configuration" "$tessera" plan draw

@@ -228,6 +228,34 @@ static void the_host_limits_short_launches(void)
     EXPECT(strcmp(totals.kernels[0].name, "long") == 0);
 }
 
+static void kernels_beyond_the_table_are_others(void)
+{
+    const tess_machine m = small_machine();
+    static text t;
+    tess_launch_totals totals;
+    t.n = 0;
+    for (int i = 0; i < TESS_LAUNCH_KERNELS + 1; i++)
+        put(&t, "moves kernel%d 1000000\n", i);
+    EXPECT_OK(read_log(&m, &t, &totals));
+    EXPECT(totals.n_kernels == TESS_LAUNCH_KERNELS);
+    EXPECT(strcmp(totals.kernels[0].name, "others") == 0 && totals.kernels[0].n == 2);
+    for (int i = 1; i < totals.n_kernels; i++)
+        EXPECT(totals.kernels[i].n == 1);
+}
+
+/* A product of one wave: twice the peak halves the time of its sums. */
+static void products_in_fp8_have_its_peak_on_counted_machines(void)
+{
+    tess_machine m = small_machine();
+    tess_gpu_bound bound;
+    const tess_gpu_launch l = {.kind = TESS_GPU_PRODUCT, .m = 1280, .n = 256, .k = 65536, .c_bytes = 2};
+    m.memory.gb_per_s = 1e6;
+    m.compute.fp8_tflops = 200;
+    const double wide_s = tess_gpu_launch_time(&m, &l, &bound);
+    m.fp8_products = true;
+    expect_near(tess_gpu_launch_time(&m, &l, &bound), wide_s / 2, .01);
+}
+
 static void bad_logs_are_refused(void)
 {
     static const struct {
@@ -264,6 +292,8 @@ static const test_case cases[] = {
     CASE(a_launch_ends_with_its_slowest_multiprocessor),
     CASE(occupancy_is_that_of_registers_shared_memory_and_threads),
     CASE(the_host_limits_short_launches),
+    CASE(kernels_beyond_the_table_are_others),
+    CASE(products_in_fp8_have_its_peak_on_counted_machines),
     CASE(bad_logs_are_refused),
     CASE(gpus_of_the_issue_have_all_figures),
     CASE(llm_c_takes_the_time_that_it_has_published),

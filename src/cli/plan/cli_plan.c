@@ -171,14 +171,15 @@ static double correct(const plan_session *s, tess_plan_time *t)
 static tess_status check_room(plan_session *s, const tess_plan *plan)
 {
     char bytes[32], room[32], missing[32], with[640];
-    const tess_plan_memory *m = &plan->memory;
-    if (m->missing <= 0)
+    if (plan->memory.missing <= 0)
         return TESS_OK;
+    const tess_plan_shortage lack = tess_plan_short_of(&s->machine, plan->memory.bytes, plan->memory.missing);
     TESS_TRY(tess_plan_would_fit(s->planner, &s->request, with, sizeof(with)));
-    return TESS_FAIL(
-        TESS_E_INVALID, "this does not fit on '%s': %s are needed, %s are there, %s too little. It would fit %s",
-        s->machine.machine.name, tess_format_bytes(m->bytes, bytes, sizeof(bytes)),
-        tess_format_bytes(m->room, room, sizeof(room)), tess_format_bytes(m->missing, missing, sizeof(missing)), with);
+    return TESS_FAIL(TESS_E_INVALID,
+                     "this does not fit on '%s': %s%s are needed, %s are there, %s too little. It would fit %s",
+                     s->machine.machine.name, tess_format_bytes(lack.bytes, bytes, sizeof(bytes)),
+                     lack.of_gpu_host ? " of a host's memory" : "", tess_format_bytes(lack.room, room, sizeof(room)),
+                     tess_format_bytes(lack.missing, missing, sizeof(missing)), with);
 }
 
 static tess_status show_plan(plan_session *s)

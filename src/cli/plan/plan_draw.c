@@ -25,6 +25,8 @@ typedef struct pictures_job {
     tess_pictures_request request;
 } pictures_job;
 
+_Static_assert(TESS_PICTURE_LAYOUTS == CLI_REPEATS + 1, "the pictures have all layouts, and the configuration's own");
+
 /* Takes the layouts of --layout, or the usual ones, after the configuration's own. */
 static void choose_layouts(pictures_job *job)
 {
@@ -36,8 +38,8 @@ static void choose_layouts(pictures_job *job)
                                         NULL};
     tess_pictures_request *q = &job->request;
     q->layouts[q->n_layouts++] = "";
-    for (const char *const *layout = job->flags->layouts[0] != NULL ? job->flags->layouts : usual;
-         *layout != NULL && q->n_layouts < TESS_PICTURE_LAYOUTS; layout++)
+    for (const char *const *layout = job->flags->layouts[0] != NULL ? job->flags->layouts : usual; *layout != NULL;
+         layout++)
         q->layouts[q->n_layouts++] = *layout;
 }
 

@@ -18,9 +18,9 @@ typedef struct launch_flags {
 
 static json_t *kernel_json(const tess_launched_kernel *k, double all_s)
 {
-    json_t *json = json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:s}", "name", k->name, "n", k->n, "ms", k->seconds * 1e3,
-                             "share", all_s > 0 ? k->seconds / all_s : 0, "gb", k->memory_bytes * 1e-9, "gflop",
-                             k->flops * 1e-9, "bound", tess_gpu_bound_name(k->bound));
+    json_t *json = json_pack("{s:o, s:f, s:f, s:f, s:f, s:f, s:s}", "name", tess_json_text(k->name), "n", k->n, "ms",
+                             k->seconds * 1e3, "share", all_s > 0 ? k->seconds / all_s : 0, "gb",
+                             k->memory_bytes * 1e-9, "gflop", k->flops * 1e-9, "bound", tess_gpu_bound_name(k->bound));
     if (k->occupancy > 0)
         json_object_set_new(json, "occupancy", json_real(k->occupancy));
     return json;
@@ -32,9 +32,9 @@ static json_t *report_json(const tess_launch_totals *t, const tess_machine *m, c
     for (int i = 0; i < t->n_kernels && i < f->top; i++)
         json_array_append_new(kernels, kernel_json(&t->kernels[i], t->busy_s));
     json_t *json =
-        json_pack("{s:i, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "version", JSON_VERSION, "type",
-                  "tessera-launches", "machine", m->machine.title, "launches", t->launches, "copies", t->copies,
-                  "waits", t->waits, "gb", t->memory_bytes * 1e-9, "tflop", t->flops * 1e-12, "copied_mb",
+        json_pack("{s:i, s:s, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "version", JSON_VERSION, "type",
+                  "tessera-launches", "machine", tess_json_text(m->machine.title), "launches", t->launches, "copies",
+                  t->copies, "waits", t->waits, "gb", t->memory_bytes * 1e-9, "tflop", t->flops * 1e-12, "copied_mb",
                   t->copied_bytes * 1e-6, "busy_ms", t->busy_s * 1e3, "ms", t->time_s * 1e3, "kernels", kernels);
     if (f->tokens > 0)
         json_object_set_new(json, "tokens_per_s", json_real((double)f->tokens / t->time_s));

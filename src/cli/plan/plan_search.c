@@ -127,14 +127,27 @@ static json_t *outcome_json(const tess_search *s)
     return json;
 }
 
-static void nearest_json(const tess_search *s, json_t *report)
+/* Returns what a layout that does not fit needs of the memory that lacks most. */
+static tess_plan_shortage shortage_of(const search_job *job, const tess_search_layout *l)
+{
+    return tess_plan_short_of(&job->machine, l->bytes, l->missing);
+}
+
+static const char *owner_of(const tess_plan_shortage *lack)
+{
+    return lack->of_gpu_host ? "host" : "rank";
+}
+
+static void nearest_json(const search_job *job, json_t *report)
 {
     char text[TESS_SEARCH_TEXT];
+    const tess_search *s = &job->found;
     if (s->n_fits > 0 || s->layouts[0].outcome != TESS_SEARCH_TOO_LARGE)
         return;
     tess_search_describe(&s->layouts[0], text, sizeof(text));
-    json_object_update_new(report, json_pack("{s:s, s:f, s:f}", "nearest", text, "nearest_gib",
-                                             s->layouts[0].bytes / gib, "missing_gib", s->layouts[0].missing / gib));
+    const tess_plan_shortage lack = shortage_of(job, &s->layouts[0]);
+    json_object_update_new(report, json_pack("{s:s, s:f, s:f, s:s}", "nearest", text, "nearest_gib", lack.bytes / gib,
+                                             "missing_gib", lack.missing / gib, "nearest_of", owner_of(&lack)));
 }
 
 /* Searches with a number of ranks, which may have no layout that was asked for. *fits: describes the best layout; "":
@@ -188,10 +201,11 @@ static tess_status why_not(search_job *job, json_t *report)
     tess_search_describe(best, text, sizeof(text));
     if (best->outcome == TESS_SEARCH_REFUSED)
         tess_text_add(why, sizeof(why), 0, "it is refused: %s", best->reason);
-    else if (best->outcome == TESS_SEARCH_TOO_LARGE)
-        tess_text_add(why, sizeof(why), 0, "it takes %.2f GiB a rank, %.2f GiB too many", best->bytes / gib,
-                      best->missing / gib);
-    else if (job->found.n_fits == 0 || best->step_s <= job->found.layouts[0].step_s)
+    else if (best->outcome == TESS_SEARCH_TOO_LARGE) {
+        const tess_plan_shortage lack = shortage_of(job, best);
+        tess_text_add(why, sizeof(why), 0, "it takes %.2f GiB a %s, %.2f GiB too many", lack.bytes / gib,
+                      owner_of(&lack), lack.missing / gib);
+    } else if (job->found.n_fits == 0 || best->step_s <= job->found.layouts[0].step_s)
         tess_text_add(why, sizeof(why), 0, "it is the best one");
     else
         explain(&job->found.layouts[0], best, why, sizeof(why));
@@ -217,10 +231,11 @@ static const tess_form_part form[] = {
     {.list = "top",
      .text = "{number}: limited by {bound}[ ({bound_axis})][; price of a million tokens {price_per_million:.3g}][; the "
              "next one is {next}]\n"},
-    {.text = "[nothing fits: the nearest, {nearest}, takes {nearest_gib:.2f} GiB a rank, {missing_gib:.2f} GiB too "
-             "many\n][it would fit on {would_fit_ranks} ranks: {would_fit}\n]"
-             "[{why_not:!}\nwhy not {why_not.asked}: {why_not.layout}: {why_not.why}\n]"
-             "[\nwritten: {written}\nnext: {launch}\n]"},
+    {.text =
+         "[nothing fits: the nearest, {nearest}, takes {nearest_gib:.2f} GiB a {nearest_of}, {missing_gib:.2f} GiB too "
+         "many\n][it would fit on {would_fit_ranks} ranks: {would_fit}\n]"
+         "[{why_not:!}\nwhy not {why_not.asked}: {why_not.layout}: {why_not.why}\n]"
+         "[\nwritten: {written}\nnext: {launch}\n]"},
     {NULL, NULL}};
 
 /* The line that starts the run. */
@@ -265,7 +280,7 @@ static tess_status fill_report(search_job *job, json_t *report)
                           "ranks", job->request.plan.n_ranks, "machine", job->machine.machine.name, "rows",
                           (json_int_t)job->config.training.global_batch_size, "tokens",
                           (json_int_t)job->config.training.seq_len, "outcome", outcome_json(s), "top", top));
-    nearest_json(s, report);
+    nearest_json(job, report);
     if (s->n_fits == 0)
         TESS_TRY(would_fit(job, report));
     if (job->flags->why_not != NULL)

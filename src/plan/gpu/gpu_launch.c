@@ -112,7 +112,8 @@ static double tiled_time(const tess_machine *m, const tess_gpu_launch *l, int ti
     const double processors = (double)m->compute.processors;
     const double n_tiles = ceil(l->m / tiles[tile].m) * ceil(l->n / tiles[tile].n) * parts;
     const double a_tile = 2 * tiles[tile].m * tiles[tile].n * ceil(l->k / parts);
-    const double flops_s = m->compute.bf16_tflops * 1e12 / processors * m->compute.efficiency * tiles[tile].share;
+    const double peak = tess_machine_product_tflops(m, false) * 1e12 / processors;
+    const double flops_s = peak * m->compute.efficiency * tiles[tile].share;
     const double space = parts > 1 ? 2.0 * parts * l->m * l->n * sizeof(float) : 0;
     const double operands_s = memory_time(m, OPERAND * (l->m + l->n) * l->k);
     return fmax(ceil(n_tiles / processors) * a_tile / flops_s, operands_s) + memory_time(m, result_bytes(l)) +

@@ -82,14 +82,13 @@ static double registers_of(const tess_launch_log *log, const char *name)
 /* ---- Totals ---- */
 static tess_launched_kernel *find_kernel(tess_launch_totals *t, const char *name)
 {
+    enum { OTHERS = TESS_LAUNCH_KERNELS - 1 };
     int i = 0;
-    while (i < t->n_kernels && strcmp(t->kernels[i].name, name) != 0)
+    while (i < t->n_kernels && i < OTHERS && strcmp(t->kernels[i].name, name) != 0)
         i++;
-    if (i == TESS_LAUNCH_KERNELS)
-        return &t->kernels[i - 1];
     if (i == t->n_kernels) {
         t->kernels[t->n_kernels++] = (tess_launched_kernel){.n = 0};
-        snprintf(t->kernels[i].name, sizeof(t->kernels[i].name), "%s", name);
+        snprintf(t->kernels[i].name, sizeof(t->kernels[i].name), "%s", i == OTHERS ? "others" : name);
     }
     return &t->kernels[i];
 }

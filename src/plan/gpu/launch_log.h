@@ -6,7 +6,8 @@
 
 enum { TESS_LAUNCH_KERNELS = 256 };
 
-/* The launches of one kernel, or the products of one size. */
+/* The launches of one kernel, or the products of one size. The last entry of a full table has those of all further
+ * ones, with the name "others". */
 typedef struct tess_launched_kernel {
     char name[TESS_GPU_NAME];
     double n, seconds, memory_bytes, flops, occupancy;
