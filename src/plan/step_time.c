@@ -58,6 +58,18 @@ double tess_call_time(const tess_machine *m, const tess_call_key *key, int threa
     return *measured ? known : fmax(compute_s, memory_s) + m->compute.launch_us * 1e-6;
 }
 
+double tess_call_floor(const tess_machine *m, const tess_call_key *key, int threads)
+{
+    bool exact;
+    const double share =
+        m->machine.kind == TESS_MACHINE_CPU ? fmin(1, (double)threads / (double)m->machine.devices) : 1;
+    const double peak = peak_of(m, key) * share;
+    if (peak <= 0 || (is_counted(m, key) && !is_product(key)) ||
+        (m->times != NULL && tess_kernel_times_find(m->times, key, threads, &exact) > 0))
+        return 0;
+    return key->flops / peak;
+}
+
 /* ---- Operations ---- */
 /* The messages that follow each other in an operation. Ours exchange all slices at once (architecture: direct
  * reduce-scatter), so their number grows with the ranks only where a rank sends to each of them. */

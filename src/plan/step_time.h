@@ -35,6 +35,10 @@ tess_status tess_step_time(tess_mem *mem, const tess_step_case *of, tess_plan_ti
 double tess_call_time(const tess_machine *machine, const tess_call_key *key, int threads, int ranks_a_host,
                       bool *measured, bool *by_compute);
 
+/* Returns a time that a call takes at least, and that grows in proportion to its rows: that of its arithmetic at the
+ * machine's peak. 0: the call was measured, or its launches are counted and it is no product. */
+double tess_call_floor(const tess_machine *machine, const tess_call_key *key, int threads);
+
 /* Sort the kernels, the slowest first, and find what limits the step, from the kernels, teams and bubble of `time`. */
 void tess_plan_time_sort(tess_plan_time *time);
 void tess_plan_time_find_bound(tess_plan_time *time);

@@ -3,8 +3,6 @@
 source "$(dirname "$0")/support.sh"
 settings="model.config=llama-5m training.seq_len=64 training.global_batch_size=16"
 search() { "$tessera" plan search $settings "$@"; }
-# Prints the computing time of this test's commands in milliseconds.
-ticks() { awk '{print ($16 + $17) * 10}' /proc/$$/stat; }
 
 expect "eight ranks of a GPU" 0 "1: limited by" search -n 8 --machine h100-sxm
 grep -q "the next one is" output && grep -qE "^[0-9]+ layouts of 8 ranks on h100-sxm, 16 rows of 64 tokens a step: [1-9][0-9]* fit" output &&
@@ -49,11 +47,8 @@ expect "nothing to write" 2 "no layout fits" search -n 2 --machine small.yaml --
 
 # Large clusters take a second of computation, because bounds leave out most plans.
 large="model.config=llama-405b training.seq_len=8192 training.global_batch_size=512"
-begin=$(ticks)
 expect "405B on 512 GPUs" 0 "layouts of 512 ranks on h100-sxm" "$tessera" plan search $large -n 512 --machine h100-sxm
-spent=$(($(ticks) - begin))
-[ "$spent" -lt 2000 ] && pass "in $spent ms of computation" || fail "took $spent ms of computation"
-grep -qE "[1-9][0-9]* are slower by their bounds" output && pass "says how many were not planned" || fail "$(cat output)"
+grep -qE ": [0-9]{1,2} fit, [1-9][0-9]{3} are slower by their bounds" output && pass "few layouts were planned" || fail "$(cat output)"
 expect "hosts without a link" 0 "which are on different hosts: give it a section" \
     "$tessera" plan search $large -n 512 --machine unlinked.yaml
 expect "too large for the cluster" 0 "too many" \

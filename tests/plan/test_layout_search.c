@@ -1,5 +1,7 @@
 /* The search of layouts: it finds what exhaustive planning finds, marks what does not fit, and keeps to conditions. */
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "support/rig.h"
 
@@ -8,7 +10,7 @@
 static const char model_json[] =
     "{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\", \"vocab_size\": 2003, \"hidden_size\": 96,"
     "\"intermediate_size\": 200, \"num_hidden_layers\": 8, \"num_attention_heads\": 6, \"num_key_value_heads\": 3,"
-    "\"hidden_act\": \"silu\", \"max_position_embeddings\": 128, \"rms_norm_eps\": 1e-6,"
+    "\"hidden_act\": \"silu\", \"max_position_embeddings\": 256, \"rms_norm_eps\": 1e-6,"
     "\"rope_theta\": 10000.0, \"tie_word_embeddings\": false}";
 
 static const char machine_text[] = "machine:\n  name: small\n  title: A small machine\n  devices: 4\n"
@@ -164,14 +166,21 @@ static void a_link_that_is_missing(void)
     end(&r);
 }
 
-/* A search of all layouts, planned one by one, finds the same best ones, and each layout takes at least its bounds. */
-static void bounds_hide_no_layout(const char *settings, const char *model)
+/* A search of all layouts, planned one by one, finds the same best ones, and each layout takes at least its bounds.
+ * `machine` NULL: that of this file. */
+static void bounds_hide_no_layout(const char *settings, const char *model, const char *machine)
 {
     rig r;
     tess_search all, found;
     begin(&r, 8);
     test_model(model, &r.model);
-    EXPECT_OK(tess_config_override(&r.config, settings));
+    char words[512];
+    snprintf(words, sizeof(words), "%s", settings);
+    for (char *rest = words, *word; (word = strtok_r(rest, " ", &rest)) != NULL;)
+        EXPECT_OK(tess_config_override(&r.config, word));
+    if (machine != NULL)
+        EXPECT_OK(tess_machine_load(r.mem, machine, &r.machine));
+    r.request.plan.ranks_a_host = machine != NULL ? 8 : 4;
     EXPECT_OK(tess_search_layouts(r.mem, r.planner, &r.request, &found));
     r.request.exhaustive = true;
     EXPECT_OK(tess_search_layouts(r.mem, r.planner, &r.request, &all));
@@ -197,7 +206,20 @@ static void bounds_hide_no_layout(const char *settings, const char *model)
 
 static void bounds_hide_no_layout_of_dense_models(void)
 {
-    bounds_hide_no_layout("training.global_batch_size=16", model_json);
+    bounds_hide_no_layout("training.global_batch_size=16", model_json, NULL);
+}
+
+/* Launches of a GPU with counts take times that do not grow with the rows, such as those of a product's first tiles. */
+static void bounds_hide_no_layout_of_counted_gpus(void)
+{
+    bounds_hide_no_layout("training.global_batch_size=64 training.seq_len=256", model_json, "h100-sxm");
+}
+
+static void bounds_hide_no_layout_of_offloaded_state(void)
+{
+    bounds_hide_no_layout("training.global_batch_size=8 offload.params=true offload.grads=true offload.optimizer=true "
+                          "offload.folder=/tmp",
+                          model_json, "h100-sxm");
 }
 
 static void bounds_hide_no_layout_of_experts(void)
@@ -208,11 +230,14 @@ static void bounds_hide_no_layout_of_experts(void)
         "\"hidden_size\": 96, \"intermediate_size\": 120, \"num_hidden_layers\": 6, \"num_attention_heads\": 4, "
         "\"num_key_value_heads\": 4, \"hidden_act\": \"silu\", \"max_position_embeddings\": 128, "
         "\"rms_norm_eps\": 1e-6, \"rope_theta\": 10000.0, \"num_local_experts\": 8, \"num_experts_per_tok\": 2, "
-        "\"tie_word_embeddings\": false}");
+        "\"tie_word_embeddings\": false}",
+        NULL);
 }
 
 static const test_case cases[] = {
     CASE(bounds_hide_no_layout_of_dense_models),
+    CASE(bounds_hide_no_layout_of_counted_gpus),
+    CASE(bounds_hide_no_layout_of_offloaded_state),
     CASE(bounds_hide_no_layout_of_experts),
     CASE(what_fits_is_sorted_and_is_what_its_plan_says),
     CASE(conditions_choose),

@@ -156,20 +156,28 @@ static tess_status add_strategies(walk *w, tess_search_layout l)
     return TESS_OK;
 }
 
-static tess_status add_variants(walk *w, tess_search_layout l)
+static tess_status add_micro_batches(walk *w, tess_search_layout l)
 {
     const int64_t rows = w->request->plan.config->training.global_batch_size,
                   copies = (int64_t)l.degree[TESS_AXIS_REPLICATE] * l.degree[TESS_AXIS_SHARD],
                   asked = tess_search_asked_value(&w->conditions, "micro", 0);
-    l.schedule =
-        l.degree[TESS_AXIS_PP] > 1 ? (int)tess_search_asked_value(&w->conditions, "schedule", TESS_PIPELINE_1F1B) : -1;
-    l.method =
-        l.degree[TESS_AXIS_CP] > 1 ? (int)tess_search_asked_value(&w->conditions, "method", TESS_CONTEXT_ULYSSES) : -1;
     for (l.micro = asked > 0 ? asked : 1; rows % (copies * l.micro) == 0 && l.micro <= MOST_ROWS; l.micro *= 2) {
         TESS_TRY(add_strategies(w, l));
         if (asked > 0)
             break;
     }
+    return TESS_OK;
+}
+
+static tess_status add_variants(walk *w, tess_search_layout l)
+{
+    l.schedule =
+        l.degree[TESS_AXIS_PP] > 1 ? (int)tess_search_asked_value(&w->conditions, "schedule", TESS_PIPELINE_1F1B) : -1;
+    l.method = -1;
+    if (l.degree[TESS_AXIS_CP] == 1)
+        return add_micro_batches(w, l);
+    for (l.method = 0; l.method < TESS_CONTEXT_METHODS; l.method++)
+        TESS_TRY(add_micro_batches(w, l));
     return TESS_OK;
 }
 
@@ -440,11 +448,6 @@ static tess_status try_neighbours(walk *w, const tess_search_layout *l, tess_sea
     tess_search_layout other = *l;
     for (int kind = 0; l->schedule >= 0 && kind < TESS_PIPELINE_KINDS; kind++) {
         other.schedule = kind;
-        TESS_TRY(try_layout(w, other, l, best));
-    }
-    other = *l;
-    for (int method = 0; l->method >= 0 && method < TESS_CONTEXT_METHODS; method++) {
-        other.method = method;
         TESS_TRY(try_layout(w, other, l, best));
     }
     other = *l;

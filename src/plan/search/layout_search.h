@@ -1,10 +1,10 @@
 /* Searches the layouts of a model on a cluster: those that the configuration allows, that fit into memory, and that
  * make a step soonest. Every figure is that of a plan (plan.h).
  *
- * First it plans every factorisation of the ranks into axes, with every strategy and every division of experts, one row
- * a micro-batch, without recomputation and, where that does not fit, with it. Then it improves the fastest of them one
- * setting at a time: larger micro-batches, other schedules, partial recomputation, weights that stay gathered, other
- * methods of context parallelism. */
+ * First it lists every factorisation of the ranks into axes, with every strategy, division of experts, method of
+ * context parallelism and size of the micro-batch, without recomputation and, where that does not fit, with it. It
+ * plans them in the order of their lower bounds (step_bound.h), until no other one can be among the best. Then it
+ * improves the best one setting at a time: other schedules of the pipeline, partial recomputation. */
 #ifndef TESS_PLAN_LAYOUT_SEARCH_H
 #define TESS_PLAN_LAYOUT_SEARCH_H
 

@@ -28,7 +28,7 @@ void tess_search_configure(const tess_search_layout *l, tess_config *config)
 
 size_t tess_search_describe(const tess_search_layout *l, char *text, size_t size)
 {
-    static const char *const recomputed[] = {"none", "full", "every second layer", "selective"};
+    static const char *const recomputed[] = {"none", "full", "every_n", "selective"};
     size_t at = 0;
     for (int axis = TESS_AXES - 1; axis >= 0; axis--) {
         if (l->degree[axis] == 1)

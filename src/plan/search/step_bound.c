@@ -45,7 +45,7 @@ typedef struct layer_piece {
 /* The layers of each stage of a pipeline. */
 typedef struct stage_counts {
     struct stage_counts *next;
-    int ranks, chunks, n;
+    int ranks, chunks, schedule, n;
     int *layers; /* (n = ranks * chunks) layers that are alike, by stage; then (n) all layers */
 } stage_counts;
 
@@ -135,18 +135,14 @@ typedef struct layer_piece_run {
     double seconds, floor_s;
 } layer_piece_run;
 
-/* Returns the time of the calls that arithmetic bounds. Measured rates may grow with the size of a call. */
+/* Returns the time of arithmetic, which grows in proportion to the rows. Measured rates may grow with the size of a
+ * call, and launches take times that do not depend on it. */
 static double arithmetic_s(const tess_step_case *of, const tess_work_trace *t)
 {
     double seconds = 0;
-    for (size_t i = 0; i < t->n_events; i++) {
-        bool measured, by_compute;
-        if (t->events[i].what != TESS_WORK_CALL)
-            continue;
-        const double call_s = tess_call_time(of->machine, &t->calls[t->events[i].index].key, of->threads,
-                                             of->ranks_a_host, &measured, &by_compute);
-        seconds += by_compute && !measured ? call_s : 0;
-    }
+    for (size_t i = 0; i < t->n_events; i++)
+        if (t->events[i].what == TESS_WORK_CALL)
+            seconds += tess_call_floor(of->machine, &t->calls[t->events[i].index].key, of->threads);
     return seconds;
 }
 
@@ -242,12 +238,14 @@ static tess_status measure_piece(tess_step_bounds *b, const tess_config *config,
 /* Takes the values of a kind of layers, or the smaller ones of both kinds. */
 static void take_least(layer_piece *p, const layer_piece *of_kind, bool is_first)
 {
-    double *const values[] = {&p->layer_s, &p->ends_s, &p->floor_s, &p->beside, &p->weights, &p->experts};
-    const double others[] = {of_kind->layer_s, of_kind->ends_s,  of_kind->floor_s,
-                             of_kind->beside,  of_kind->weights, of_kind->experts};
+    double *const values[] = {&p->layer_s, &p->ends_s, &p->floor_s, &p->beside, &p->experts};
+    const double others[] = {of_kind->layer_s, of_kind->ends_s, of_kind->floor_s, of_kind->beside, of_kind->experts};
+    /* Experts have shards of their own, so each family of weights has its least. */
+    const double shared = p->weights - p->experts, other_shared = of_kind->weights - of_kind->experts;
     p->known = of_kind->known;
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
         *values[i] = is_first ? others[i] : fmin(*values[i], others[i]);
+    p->weights = p->experts + (is_first ? other_shared : fmin(shared, other_shared));
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
         p->state[pool] = is_first ? of_kind->state[pool] : fmin(p->state[pool], of_kind->state[pool]);
 }
@@ -309,7 +307,8 @@ static tess_status find_piece(tess_step_bounds *b, const tess_search_layout *l, 
                                  .cp = l->degree[TESS_AXIS_CP],
                                  .ep = l->degree[TESS_SEARCH_EP],
                                  .method = l->method,
-                                 .recompute = l->recompute,
+                                 .recompute =
+                                     l->recompute == TESS_RECOMPUTE_EVERY_N ? TESS_RECOMPUTE_NONE : l->recompute,
                                  .micro = micro};
     size_t i = 0;
     while (i < b->n_pieces && memcmp(&b->pieces[i].key, &key, sizeof(key)) != 0)
@@ -348,11 +347,11 @@ static tess_status find_stages(tess_step_bounds *b, const tess_search_layout *l,
     const int ranks = l->degree[TESS_AXIS_PP],
               chunks = ranks > 1 ? tess_pipeline_usual_chunks((tess_pipeline_kind)l->schedule) : 1;
     stage_counts *s = b->stages;
-    while (s != NULL && (s->ranks != ranks || s->chunks != chunks))
+    while (s != NULL && (s->ranks != ranks || s->chunks != chunks || s->schedule != l->schedule))
         s = s->next;
     if (s == NULL) {
         TESS_TRY(TESS_NEW(b->mem, 1, "stages", &s));
-        *s = (stage_counts){.next = b->stages, .ranks = ranks, .chunks = chunks};
+        *s = (stage_counts){.next = b->stages, .ranks = ranks, .chunks = chunks, .schedule = l->schedule};
         b->stages = s;
         tess_status status = count_layers(b, l, s);
         if (status == TESS_E_NOMEM)
@@ -469,6 +468,8 @@ static double state_bytes(const tess_step_bounds *b, const tess_search_layout *l
                           int shards)
 {
     const double f32 = sizeof(float), share = p->weights > 0 ? elements / p->weights : 0;
+    if (tess_config_offloads_state(b->request->config))
+        return 0;
     const int replicas = l->degree[TESS_AXIS_REPLICATE], portion = shards * replicas;
     const bool keeps = l->strategy < TESS_STRATEGY_FULL || l->reshard == 0, cuts = l->strategy > TESS_STRATEGY_NONE;
     double bytes = (f32 * elements + share * p->state[TESS_POOL_OPTIMIZER]) / (cuts ? shards : 1);
@@ -520,6 +521,15 @@ static layer_piece scaled(const layer_piece *p, int64_t micro)
     return larger;
 }
 
+/* Some layers recompute: none takes less time than one that does not, and nothing is certain of what they keep. */
+static layer_piece without_activations(const layer_piece *p)
+{
+    layer_piece other = *p;
+    other.state[TESS_POOL_ACTIVATIONS] = 0;
+    other.beside = 0;
+    return other;
+}
+
 tess_status tess_step_bounds_of(tess_step_bounds *b, tess_search_layout *l, tess_bound_level level)
 {
     const layer_piece *found;
@@ -530,7 +540,9 @@ tess_status tess_step_bounds_of(tess_step_bounds *b, tess_search_layout *l, tess
     TESS_TRY(find_stages(b, l, &s));
     if (s == NULL)
         return TESS_OK;
-    const layer_piece p = l->bound_level == TESS_BOUND_OF_ROW ? scaled(found, l->micro) : *found;
+    layer_piece p = l->bound_level == TESS_BOUND_OF_ROW ? scaled(found, l->micro) : *found;
+    if (l->recompute == TESS_RECOMPUTE_EVERY_N)
+        p = without_activations(&p);
     l->bound_s = certain * bound_time(b, l, &p, s);
     if (b->request->machine->machine.kind == TESS_MACHINE_GPU)
         l->bound_bytes = certain * bound_memory(b, l, &p, s);

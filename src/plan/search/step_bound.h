@@ -3,10 +3,11 @@
  *
  * The bounds stand on pieces. A piece is a dry rank of few layers, without a pipeline or shards. So layouts with the
  * same tensor, context and expert parallelism, micro-batch and recomputation share it. The difference of two depths is
- * what a layer computes, exchanges and keeps for one micro-batch. From it follow, for the rank with most layers: time
- * all its micro-batches, the fill of the pipeline, and, if that is longer, all bytes of its shards' link memory  its
- * weights, gradients and moments, and the activations of the micro-batches in flight Everything else only adds to that:
- * embedding, gathered weights, optimizer, waits. A model with fewer layers than a piece needs has the bounds 0. */
+ * what a layer computes, exchanges and keeps for one micro-batch. For the rank with most layers, the time is at least
+ * that of all its micro-batches and of the fill of the pipeline, or that of all bytes of its shards on their link. Its
+ * memory has at least its weights, gradients and moments, and the activations of the micro-batches in flight.
+ * Everything else only adds to that: embedding, gathered weights, optimizer, waits. A model with fewer layers than a
+ * piece needs has the bounds 0. Each level of bounds may run further dry ranks. */
 #ifndef TESS_PLAN_STEP_BOUND_H
 #define TESS_PLAN_STEP_BOUND_H
 
