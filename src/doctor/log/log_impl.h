@@ -2,6 +2,8 @@
 #ifndef TESS_DOCTOR_LOG_LOG_IMPL_H
 #define TESS_DOCTOR_LOG_LOG_IMPL_H
 
+#include <string.h>
+
 #include "diagnosis/ends.h"
 #include "diagnosis/sentence.h"
 #include "doctor/log/log.h"
@@ -69,7 +71,11 @@ tess_status log_lines_open(tess_mem *mem, const char *path, log_lines *lines);
 tess_status log_lines_next(log_lines *lines, const char **text, size_t *size);
 void log_lines_close(log_lines *lines);
 /* Whether a line of `size` bytes begins with `words`. */
-bool log_begins_with(const char *line, size_t size, const char *words);
+static inline bool log_begins_with(const char *line, size_t size, const char *words)
+{
+    const size_t n = strlen(words);
+    return size >= n && memcmp(line, words, n) == 0;
+}
 
 /* ---- origin.c: ranks and times that launchers and loggers print before a line ---- */
 enum { LOG_HEAD = 160 };

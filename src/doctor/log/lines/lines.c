@@ -276,9 +276,3 @@ tess_status log_lines_next(log_lines *lines, const char **text, size_t *size)
     *size = there ? log_strip_escapes(line, n) : n; /* the next piece begins within this one */
     return TESS_OK;
 }
-
-bool log_begins_with(const char *line, size_t size, const char *words)
-{
-    size_t n = strlen(words);
-    return size >= n && memcmp(line, words, n) == 0;
-}
