@@ -127,7 +127,8 @@ static tess_status project(const tess_layer_call *c, const tess_head_tensors *wo
     tess_layer_call call = *c;
     call.w = &weight;
     TESS_TRY(tess_linear_own_forward(&call, &own, y, work->own_logits, TESS_F32));
-    for (int64_t at = 0; at < c->T;) {
+    int64_t at = 0;
+    do { /* once even without tokens, because other ranks may have some */
         const tess_layer_call piece = piece_of(c, at);
         const tess_cut rows = {piece.T, all_rows ? 0 : 1};
         tess_own_range(c, rows, &begin, &n);
@@ -135,7 +136,7 @@ static tess_status project(const tess_layer_call *c, const tess_head_tensors *wo
                            (tess_matrix_box){{piece.T, 0}, vocabulary, work->own_logits + at * own.n_out, own.n_out},
                            (tess_matrix_box){rows, {vocabulary.size, 0}, logits + (at + begin) * ld, ld}));
         at += piece.T;
-    }
+    } while (at < c->T);
     return TESS_OK;
 }
 
@@ -175,7 +176,8 @@ static tess_status score_rows(const tess_layer_call *part, const tess_head_tenso
                               float inv_temperature, float *logprob, float *entropy)
 {
     const int64_t row = tess_head_row(head_of(part)->n_out);
-    for (int64_t at = 0; at < part->T;) {
+    int64_t at = 0;
+    do {
         const tess_layer_call piece = piece_of(part, at);
         int64_t own = begin + at;
         tess_cross_entropy rows = own_rows(&piece, work->logits + at * row, &own, inv_temperature, logprob);
@@ -184,7 +186,7 @@ static tess_status score_rows(const tess_layer_call *part, const tess_head_tenso
         TESS_TRY(gather_rows(&piece, logprob + begin + at, 1, 1, sizeof(float)));
         TESS_TRY(gather_rows(&piece, entropy != NULL ? entropy + begin + at : NULL, 1, 1, sizeof(float)));
         at += piece.T;
-    }
+    } while (at < part->T);
     return TESS_OK;
 }
 
@@ -239,7 +241,8 @@ static tess_status train_rows(const tess_layer_call *part, const tess_token_loss
         TESS_TRY(score_rows(part, work, begin, inv_temperature, logprob, work->entropy));
         TESS_TRY(grade(part, loss, work, begin, part->T, logprob));
     }
-    for (int64_t at = 0; at < part->T;) {
+    int64_t at = 0;
+    do {
         const tess_layer_call piece = piece_of(part, at);
         float *logits = work->logits + at * row;
         int64_t own = begin + at;
@@ -253,7 +256,7 @@ static tess_status train_rows(const tess_layer_call *part, const tess_token_loss
             TESS_TRY(gather_rows(&piece, logprob + begin + at, 1, 1, sizeof(float)));
         TESS_TRY(gather_rows(&piece, logits, V, ldd, tess_dtype_size(part->dtype)));
         at += piece.T;
-    }
+    } while (at < part->T);
     return TESS_OK;
 }
 
