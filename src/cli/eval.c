@@ -111,7 +111,7 @@ static int run(tess_mem *mem, int argc, char **argv)
          .text = &per_token},
         {"--seq-len", "N", "tokens of a row (the model's longest, at most 1024)", .integer = &options.seq_len, .min = 2,
          .max = 1 << 24},
-        {"--logit-bytes", "BYTES", "logits that may be in a GPU's memory at the same time: training.logit_bytes (4GiB)",
+        {"--logit-bytes", "SIZE", "largest logits in the memory of a GPU (training.logit_bytes, 4GiB)",
          .bytes = &options.logit_bytes, .unit = 1, .max = 1LL << 40},
         {"--max-length", "N", "position limit; dynamic rope scaling depends on it (the model's)",
          .integer = &max_length, .min = 2, .max = 1 << 27},
