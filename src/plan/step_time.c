@@ -39,12 +39,16 @@ static double peak_of(const tess_machine *m, const tess_call_key *key)
     return tflops * 1e12 * c->attention_efficiency;
 }
 
+/* The share of the peak that a rank has: ranks of a CPU host share its cores, as they share its memory. */
+static double share_of(const tess_machine *m, int threads)
+{
+    return m->machine.kind == TESS_MACHINE_CPU ? fmin(1, (double)threads / (double)m->machine.devices) : 1;
+}
+
 double tess_call_time(const tess_machine *m, const tess_call_key *key, int threads, int ranks_a_host, bool *measured,
                       bool *by_compute)
 {
-    /* Ranks of a CPU host share its cores and its memory. */
-    const double share =
-        m->machine.kind == TESS_MACHINE_CPU ? fmin(1, (double)threads / (double)m->machine.devices) : 1;
+    const double share = share_of(m, threads);
     const double flow = m->machine.kind == TESS_MACHINE_CPU ? 1.0 / ranks_a_host : 1;
     const double peak = peak_of(m, key); /* 0: the machine's file has no figure, so memory alone limits the call */
     const double compute_s = peak > 0 ? key->flops / (peak * share) : 0,
@@ -61,9 +65,7 @@ double tess_call_time(const tess_machine *m, const tess_call_key *key, int threa
 double tess_call_floor(const tess_machine *m, const tess_call_key *key, int threads)
 {
     bool exact;
-    const double share =
-        m->machine.kind == TESS_MACHINE_CPU ? fmin(1, (double)threads / (double)m->machine.devices) : 1;
-    const double peak = peak_of(m, key) * share;
+    const double peak = peak_of(m, key) * share_of(m, threads);
     if (peak <= 0 || (is_counted(m, key) && !is_product(key)) ||
         (m->times != NULL && tess_kernel_times_find(m->times, key, threads, &exact) > 0))
         return 0;

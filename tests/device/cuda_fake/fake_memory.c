@@ -33,7 +33,7 @@ typedef struct registration {
     size_t bytes;
 } registration;
 
-static fake_block **blocks; /* by address */
+static fake_block **blocks; /* sorted by their addresses */
 static size_t n_blocks, room_for_blocks, used;
 static registration *registrations;
 
