@@ -84,16 +84,33 @@ static size_t escape_at(const char *text, size_t size, size_t at)
     return 0;
 }
 
+/* Returns where the next escape sequence begins, `size` if there is none, and its length. */
+static size_t next_escape(const char *text, size_t size, size_t from, size_t *length)
+{
+    *length = 0;
+    for (size_t at = from; at < size; at++) {
+        const char *bracket = memchr(text + at, '[', size - at);
+        size_t end = bracket != NULL ? (size_t)(bracket - text) : size;
+        const char *escape = memchr(text + at, '\x1b', end - at);
+        if (escape != NULL)
+            at = (size_t)(escape - text);
+        else
+            at = end > at && end < size && text[end - 1] == '^' ? end - 1 : end;
+        if (at < size && (*length = escape_at(text, size, at)) > 0)
+            return at;
+    }
+    return size;
+}
+
 size_t log_strip_escapes(char *text, size_t size)
 {
-    size_t n = 0;
-    if (memchr(text, '\x1b', size) == NULL && memchr(text, '[', size) == NULL)
-        return size;
+    size_t n = 0, length;
     for (size_t at = 0; at < size;) {
-        size_t escape = escape_at(text, size, at);
-        at += escape;
-        if (escape == 0)
-            text[n++] = text[at++];
+        size_t escape = next_escape(text, size, at, &length);
+        if (n != at)
+            memmove(text + n, text + at, escape - at);
+        n += escape - at;
+        at = escape + length;
     }
     return n;
 }
