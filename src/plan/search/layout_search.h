@@ -17,8 +17,9 @@ typedef struct tess_search_request {
     /* called now and then with the layouts that are planned and those that are known; NULL: never */
     void (*progress)(void *self, int n_done, int n_all);
     void *self;
-    bool without_nearest; /* plan no layout that does not fit, where the caller does not ask by how much */
-    bool exhaustive;      /* plan every layout, whatever its bounds say: for tests */
+    bool varies_precision; /* also search among precisions, which change results */
+    bool without_nearest;  /* plan no layout that does not fit, where the caller does not ask by how much */
+    bool exhaustive;       /* plan every layout, whatever its bounds say: for tests */
 } tess_search_request;
 
 typedef struct tess_search {
