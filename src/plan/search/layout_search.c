@@ -231,9 +231,10 @@ static tess_status add_strategies(walk *w, tess_search_layout l)
     return TESS_OK;
 }
 
-/* Whether layouts differ in a setting that is worth a plan. Only with fewer tokens than the model has channels may
- * ranks that share layers gain from having all rows each: with more, they exchange weights, which are smaller than
- * operands (nn/executor_plan.c). The order of a file of a schedule is that of its kind. */
+/* Whether layouts differ in a setting that is worth a plan. Ranks that share layers gain from having all rows each only
+ * where they exchange operands, because a micro-batch has few tokens: with half as many as the model has channels, a
+ * step differs by 0.3%, with a quarter by 5%, with more they exchange weights (nn/executor_plan.c). The order of a file
+ * of a schedule is that of its kind. */
 static bool varies(const walk *w, const tess_search_layout *l, tess_search_axis axis)
 {
     const tess_config *c = w->request->plan.config;
@@ -242,7 +243,7 @@ static bool varies(const walk *w, const tess_search_layout *l, tess_search_axis 
         return false;
     switch (axis) {
     case TESS_SEARCH_SEQUENCE:
-        return tokens < w->request->plan.model->hidden_size || tess_search_names(&w->conditions, axis);
+        return 2 * tokens < w->request->plan.model->hidden_size || tess_search_names(&w->conditions, axis);
     case TESS_SEARCH_PRECISION:
         return w->varies_precision;
     default:
@@ -513,8 +514,8 @@ static tess_status settle(walk *w, int item, tess_bound_level level)
 }
 
 /* ---- All layouts ---- */
-/* Replaces a family by its members. */
-static tess_status expand(walk *w, int item, tess_search_axis axis)
+/* Replaces a family by its members, with bounds of a level. */
+static tess_status expand(walk *w, int item, tess_search_axis axis, tess_bound_level level)
 {
     const tess_search_layout family = w->found->layouts[item];
     tess_search_layout member;
@@ -525,7 +526,7 @@ static tess_status expand(walk *w, int item, tess_search_axis axis)
         else
             TESS_TRY(append_layout(w, &member));
         const int at = is_first ? item : w->found->n - 1;
-        TESS_TRY(settle(w, at, TESS_BOUND_OF_MICRO));
+        TESS_TRY(settle(w, at, level));
     }
     return TESS_OK;
 }
@@ -553,11 +554,14 @@ static tess_status plan_queue(walk *w)
         const tess_search_axis axis = open_axis(l);
         if (l->bound_s >= slowest_best_s(w) && !w->request->exhaustive)
             return TESS_OK;
-        if (l->bound_level < TESS_BOUND_OF_MICRO) {
+        /* With and without sequence parallelism, pieces differ, and each costs dry ranks. */
+        if (l->bound_level == TESS_BOUND_OF_ROW && l->sequence == TESS_SEARCH_OPEN)
+            TESS_TRY(expand(w, item, TESS_SEARCH_SEQUENCE, TESS_BOUND_OF_ROW));
+        else if (l->bound_level < TESS_BOUND_OF_MICRO) {
             TESS_TRY(settle(w, item, l->bound_level + 1));
             tell(w, 0);
         } else if (axis < TESS_SEARCH_AXES)
-            TESS_TRY(expand(w, item, axis));
+            TESS_TRY(expand(w, item, axis, TESS_BOUND_OF_MICRO));
         else
             TESS_TRY(plan_or_ease(w, item));
     }
@@ -660,12 +664,14 @@ static tess_status try_layout(walk *w, tess_search_layout other, const tess_sear
     return TESS_OK;
 }
 
-/* Tries the neighbours of a layout: the layouts that differ in one setting that was not enumerated. */
+/* Tries the neighbours of a layout: other recomputation and, where it offloads, less of it. */
 static tess_status try_neighbours(walk *w, const tess_search_layout *l, tess_search_layout *best)
 {
+    const bool is_fixed = tess_search_names(&w->conditions, TESS_SEARCH_OFFLOAD);
     tess_search_layout other = *l;
-    for (other.recompute = TESS_RECOMPUTE_NONE; other.recompute <= TESS_RECOMPUTE_EVERY_N; other.recompute++)
-        TESS_TRY(try_layout(w, other, l, best));
+    for (other.offload = is_fixed ? l->offload : 0; other.offload <= l->offload; other.offload++)
+        for (other.recompute = TESS_RECOMPUTE_NONE; other.recompute <= TESS_RECOMPUTE_EVERY_N; other.recompute++)
+            TESS_TRY(try_layout(w, other, l, best));
     return TESS_OK;
 }
 

@@ -39,6 +39,7 @@ typedef struct layer_piece {
     double layer_s, ends_s;        /* its kernels and exchanges; those of everything but such layers */
     double forward_s;              /* the part of layer_s that is forward */
     double floor_s;                /* the part of layer_s that grows with the rows of a micro-batch, at least */
+    double arithmetic_s;           /* the part of floor_s that is arithmetic */
     double state[TESS_POOL_COUNT]; /* bytes without shards, but those of activations that a micro-batch keeps */
     double beside;                 /* bytes of activations next to those that such layers keep */
     double weights, experts;       /* elements of all parameters, and of those that are experts' */
@@ -156,7 +157,7 @@ static void keep_layers(tess_work_trace *t)
 /* The result of a dry rank of a piece. */
 typedef struct layer_piece_run {
     tess_dry_report report;
-    double seconds, forward_s, floor_s;
+    double seconds, forward_s, floor_s, arithmetic_s;
 } layer_piece_run;
 
 /* Returns the time of arithmetic, which grows in proportion to the rows. Measured rates may grow with the size of a
@@ -192,7 +193,8 @@ static tess_status time_piece(tess_step_bounds *b, const tess_machine *machine, 
         prompt.links[kind].latency_us = 0;
     of.machine = &prompt;
     TESS_TRY(tess_step_time(b->mem, &of, &time));
-    out->floor_s = arithmetic_s(&of, trace) + (prompt.times == NULL ? time.exposed_s : 0);
+    out->arithmetic_s = arithmetic_s(&of, trace);
+    out->floor_s = out->arithmetic_s + (prompt.times == NULL ? time.exposed_s : 0);
     return TESS_OK;
 }
 
@@ -256,6 +258,7 @@ static tess_status measure_piece(tess_step_bounds *b, const tess_config *config,
             fmax(0, less.report.device[TESS_POOL_ACTIVATIONS] - BESIDE * fmax(0, p->state[TESS_POOL_ACTIVATIONS]));
     p->forward_s = fmax(0, fmin(p->layer_s, more.forward_s - less.forward_s));
     p->floor_s = more.floor_s - less.floor_s;
+    p->arithmetic_s = more.arithmetic_s - less.arithmetic_s;
     p->known = true;
     return TESS_OK;
 }
@@ -263,9 +266,10 @@ static tess_status measure_piece(tess_step_bounds *b, const tess_config *config,
 /* Takes the values of a kind of layers, or the smaller ones of both kinds. */
 static void take_least(layer_piece *p, const layer_piece *of_kind, bool is_first)
 {
-    double *const values[] = {&p->layer_s, &p->ends_s, &p->forward_s, &p->floor_s, &p->beside, &p->experts};
-    const double others[] = {of_kind->layer_s, of_kind->ends_s, of_kind->forward_s,
-                             of_kind->floor_s, of_kind->beside, of_kind->experts};
+    double *const values[] = {&p->layer_s,      &p->ends_s, &p->forward_s, &p->floor_s,
+                              &p->arithmetic_s, &p->beside, &p->experts};
+    const double others[] = {of_kind->layer_s,      of_kind->ends_s, of_kind->forward_s, of_kind->floor_s,
+                             of_kind->arithmetic_s, of_kind->beside, of_kind->experts};
     /* Experts have shards of their own, so each family of weights has its least. */
     const double shared = p->weights - p->experts, other_shared = of_kind->weights - of_kind->experts;
     p->known = of_kind->known;
@@ -641,6 +645,10 @@ static double bound_memory(const tess_step_bounds *b, const tess_search_layout *
     const double unit = fmax(p->experts, p->weights - p->experts),
                  comm = shards > 1 ? unit * (gradient_size(b) + (gathers ? weight_size(b, l) : 0)) : 0;
     const double in_progress = b->request->config->parallelism.fsdp_prefetch > 0 ? 2 : 1;
+    /* Of a split backward, a layer that recomputes also keeps the gradient of its output until its weight part. */
+    const bool splits = l->schedule == TESS_PIPELINE_ZB_H1 || l->schedule == TESS_PIPELINE_ZBV ||
+                        l->schedule == TESS_PIPELINE_DUALPIPEV;
+    const double streams = splits && l->recompute == TESS_RECOMPUTE_FULL ? 2 : 1;
     double most = 0;
     for (int r = 0; r < s->ranks; r++) {
         /* The rank with the head has all that a piece has next to its layers. */
@@ -648,16 +656,16 @@ static double bound_memory(const tess_step_bounds *b, const tess_search_layout *
         /* Layers that recompute keep their input, whatever their kind. */
         const double keep = layers_in_flight(b, l, s, slots, r, l->recompute == TESS_RECOMPUTE_FULL),
                      n = layers_of_rank(s, l, r, false);
-        most = fmax(most, n * layer + keep * kept + beside + comm * fmin(n, in_progress));
+        most = fmax(most, n * layer + keep * streams * kept + beside + comm * fmin(n, in_progress));
     }
     return most;
 }
 
 /* Returns the piece of larger micro-batches, as far as it is known. */
-static layer_piece scaled(const layer_piece *p, int64_t micro)
+static layer_piece scaled(const layer_piece *p, double floor_s, int64_t micro)
 {
     layer_piece larger = *p;
-    larger.layer_s = p->floor_s * (double)micro;
+    larger.layer_s = floor_s * (double)micro;
     larger.ends_s = larger.forward_s = 0;
     larger.state[TESS_POOL_ACTIVATIONS] *= (double)micro; /* `beside` is at least that of one row */
     return larger;
@@ -676,13 +684,19 @@ tess_status tess_step_bounds_of(tess_step_bounds *b, tess_search_layout *l, tess
 {
     const layer_piece *found;
     const stage_counts *s;
+    tess_search_layout of = *l;
+    /* Ranks that all have the whole stream have the same arithmetic as those that share it, and no less memory. */
+    const bool borrows = level == TESS_BOUND_OF_ROW && l->degree[TESS_AXIS_TP] > 1 && l->sequence == 0;
+    of.sequence = borrows ? 1 : l->sequence;
     l->bound_s = l->bound_bytes = 0;
-    l->bound_level = level == TESS_BOUND_OF_ROW && l->micro == 1 ? TESS_BOUND_OF_MICRO : level;
-    TESS_TRY(find_piece(b, l, level == TESS_BOUND_OF_MICRO ? l->micro : 1, level != TESS_BOUND_OF_WEIGHTS, &found));
+    l->bound_level = level == TESS_BOUND_OF_ROW && l->micro == 1 && !borrows ? TESS_BOUND_OF_MICRO : level;
+    TESS_TRY(find_piece(b, &of, level == TESS_BOUND_OF_MICRO ? l->micro : 1, level != TESS_BOUND_OF_WEIGHTS, &found));
     TESS_TRY(find_stages(b, l, &s));
     if (s->layers == NULL)
         return TESS_OK;
-    layer_piece p = l->bound_level == TESS_BOUND_OF_ROW ? scaled(found, l->micro) : *found;
+    layer_piece p = l->bound_level == TESS_BOUND_OF_ROW
+                        ? scaled(found, borrows ? found->arithmetic_s : found->floor_s, l->micro)
+                        : *found;
     if (l->recompute == TESS_RECOMPUTE_EVERY_N)
         p = without_activations(&p);
     l->bound_s = certain * bound_time(b, l, &p, s);
