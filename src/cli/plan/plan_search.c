@@ -16,7 +16,7 @@ enum { JSON_VERSION = 1, MOST_TOP = 50, MORE_RANKS = 4 };
 static const double gib = 1 << 30;
 
 typedef struct search_flags {
-    const char *ranks, *machine, *only, *why_not, *write;
+    const char *ranks, *machine, *only, *why_not, *write, *axes, *fp8_products;
     int64_t hosts, top;
     double price;
     tess_form_style style;
@@ -102,16 +102,22 @@ static int count(const tess_search *s, tess_search_outcome outcome)
 {
     int n = 0;
     for (int i = 0; i < s->n; i++)
-        n += s->layouts[i].outcome == outcome;
+        n += s->layouts[i].outcome == outcome ? s->layouts[i].n_members : 0;
     return n;
 }
 
 /* The reason that most of the refused layouts share does not exist: the first one is an example. */
 static json_t *outcome_json(const tess_search *s)
 {
-    json_t *json =
-        json_pack("{s:i, s:i, s:i, s:i, s:i}", "n", s->n, "fits", s->n_fits, "slower", count(s, TESS_SEARCH_SLOWER),
-                  "too_large", count(s, TESS_SEARCH_TOO_LARGE), "refused", count(s, TESS_SEARCH_REFUSED));
+    static const char *const names[TESS_SEARCH_OUTCOMES] = {"fits", "slower", "too_large", "refused"};
+    json_t *json = json_object();
+    int n = 0;
+    for (int outcome = 0; outcome < TESS_SEARCH_OUTCOMES; outcome++) {
+        const int of_outcome = count(s, (tess_search_outcome)outcome);
+        json_object_set_new(json, names[outcome], json_integer(of_outcome));
+        n += of_outcome;
+    }
+    json_object_set_new(json, "n", json_integer(n));
     for (int i = s->n_fits; i < s->n; i++)
         if (s->layouts[i].outcome == TESS_SEARCH_REFUSED) {
             json_object_set_new(json, "refused_first", json_string(s->layouts[i].reason));
@@ -282,6 +288,18 @@ static tess_status fill_report(search_job *job, json_t *report)
 }
 
 /* ---- The command ---- */
+/* Reads --axes. Precision is the only axis that is not always varied, because it changes results. */
+static tess_status read_axes(search_job *job)
+{
+    if (job->flags->axes == NULL)
+        return TESS_OK;
+    TESS_CHECK(strcmp(job->flags->axes, "precision") == 0, TESS_E_INVALID,
+               "--axes adds precision alone, not '%.60s': all other axes are varied anyway, and --only limits them",
+               job->flags->axes);
+    job->request.varies_precision = true;
+    return TESS_OK;
+}
+
 static tess_status read_request(search_job *job, char *const *words, int n)
 {
     tess_ranks ranks;
@@ -289,6 +307,9 @@ static tess_status read_request(search_job *job, char *const *words, int n)
     TESS_TRY(cli_count_ranks(job->flags->ranks, &ranks));
     TESS_TRY(cli_plan_run_load(&job->run, words, n));
     TESS_TRY(cli_plan_run_on(&job->run, job->flags->machine, NULL, job->flags->price));
+    TESS_TRY(read_axes(job));
+    if (job->flags->fp8_products != NULL)
+        TESS_TRY(cli_machine_use_fp8(&job->run.machine));
     tess_config_assume_batch(config); /* the search tries sizes of the micro-batch */
     if (config->training.global_batch_size == 0)
         config->training.global_batch_size = config->training.local_batch_size * ranks.n;
@@ -322,7 +343,12 @@ static int run(tess_mem *mem, int argc, char **argv)
          "the machine: a name such as h100-sxm, or a file (this machine, as it was calibrated)", .text = &f.machine},
         {"--hosts", "N", "hosts (as many as the machine's devices need)", .integer = &f.hosts, .min = 1,
          .max = 1000000},
-        {"--only", "WORDS", "only layouts such as tp=8,pp=4,strategy=full,schedule=1f1b,micro=2", .text = &f.only},
+        {"--only", "WORDS", "only layouts such as tp=8,pp=4,strategy=full,schedule=1f1b,micro=2,sp=off,offload=none",
+         .text = &f.only},
+        {"--axes", "precision", "also search among bf16, fp32 and fp8, which change the results of the run",
+         .text = &f.axes},
+        {"--fp8-products", NULL, "time products at the machine's FP8 peak; with --axes precision: those of fp8",
+         .text = &f.fp8_products},
         {"--why-not", "WORDS", "compare the best layout with the best one of these", .text = &f.why_not},
         {"--top", "N", "layouts to show (3)", .integer = &f.top, .min = 1, .max = MOST_TOP},
         {"--write", "FILE", "write the best layout's configuration", .text = &f.write},
@@ -341,10 +367,11 @@ static int run(tess_mem *mem, int argc, char **argv)
 const cli_command cli_plan_search = {
     "plan search", "[CONFIG.yaml] [-n RANKS] [--machine NAME] [--why-not WORDS] [--write FILE] [section.key=value ...]",
     "find the layouts of a model on a cluster that make a step soonest\n"
-    "Bounds every way to divide the ranks among axes, plans those that may be among the best, and improves them:\n"
-    "schedules, recomputation. Nothing is started. training.global_batch_size is kept; without it, it is "
-    "local_batch_size times\n"
-    "the ranks.",
+    "Bounds every way to divide the ranks among axes, with all schedules of a pipeline, with and without sequence\n"
+    "parallelism and recomputation, and, where nothing fits, with state in the host's memory. Plans those that may be\n"
+    "among the best. Nothing is started. training.global_batch_size is kept; without it, it is local_batch_size times\n"
+    "the ranks. Words of conditions: pp, dp_replicate, dp_shard, cp, tp, ep, strategy, schedule, method, micro,\n"
+    "reshard, sp, precision, recompute, offload.",
     .examples = "tessera plan search run.yaml -n 8 --machine h100-sxm\n"
                 "tessera plan search run.yaml -n 512 --machine h100-sxm --why-not tp=8,pp=1\n"
                 "tessera plan search run.yaml -n 64 --machine a100-80gb --write best.yaml",
