@@ -37,6 +37,14 @@ static double room_of(const walk *w)
     return m->machine.kind == TESS_MACHINE_GPU && m->memory.gb > 0 ? m->memory.gb * 1e9 : INFINITY;
 }
 
+/* The bytes that a layout lacks by its bounds, of its device or of the host that it offloads to. */
+static double lacks(const walk *w, const tess_search_layout *l)
+{
+    const double host_room = w->request->plan.machine->memory.host_gb * 1e9;
+    const double missing = fmax(0, l->bound_bytes - room_of(w));
+    return w->request->exhaustive ? 0 : host_room > 0 ? fmax(missing, l->bound_host - host_room) : missing;
+}
+
 static void refuse(tess_search_layout *l)
 {
     l->outcome = TESS_SEARCH_REFUSED;
@@ -384,7 +392,7 @@ static tess_status bound_layout(const walk *w, tess_search_layout *l, tess_bound
 static tess_status bound_family(const walk *w, tess_search_layout *l, tess_search_axis axis, tess_bound_level level)
 {
     tess_search_layout member;
-    double least_s = INFINITY, least_bytes = INFINITY;
+    double least_s = INFINITY, least_bytes = INFINITY, least_missing = INFINITY;
     tess_bound_level basis = TESS_BOUND_OF_MICRO;
     l->outcome = TESS_SEARCH_REFUSED;
     l->n_members = 0;
@@ -396,6 +404,7 @@ static tess_status bound_family(const walk *w, tess_search_layout *l, tess_searc
             continue;
         }
         least_bytes = fmin(least_bytes, member.bound_bytes);
+        least_missing = fmin(least_missing, lacks(w, &member));
         if (l->outcome == TESS_SEARCH_REFUSED || member.outcome == TESS_SEARCH_SLOWER)
             l->outcome = member.outcome;
         if (member.outcome != TESS_SEARCH_SLOWER)
@@ -407,7 +416,7 @@ static tess_status bound_family(const walk *w, tess_search_layout *l, tess_searc
     l->bound_bytes = least_bytes;
     l->bound_level = l->outcome == TESS_SEARCH_SLOWER ? basis : level;
     l->bytes = l->bound_bytes;
-    l->missing = l->bytes - room_of(w);
+    l->missing = least_missing;
     return TESS_OK;
 }
 
@@ -415,18 +424,15 @@ static tess_status bound_family(const walk *w, tess_search_layout *l, tess_searc
 static tess_status bound_layout(const walk *w, tess_search_layout *l, tess_bound_level level)
 {
     const tess_search_axis axis = open_axis(l);
-    const double room = w->request->exhaustive ? INFINITY : room_of(w);
     if (axis < TESS_SEARCH_AXES)
         return bound_family(w, l, axis, level);
     l->n_members = 1;
     if (is_refused(w, l))
         return TESS_OK;
     TESS_TRY(tess_step_bounds_of(w->bounds, l, level));
-    l->outcome = l->bound_bytes > room ? TESS_SEARCH_TOO_LARGE : TESS_SEARCH_SLOWER;
-    if (l->bound_bytes > room) {
-        l->bytes = l->bound_bytes;
-        l->missing = l->bytes - room;
-    }
+    l->bytes = l->bound_bytes;
+    l->missing = lacks(w, l);
+    l->outcome = l->missing > 0 ? TESS_SEARCH_TOO_LARGE : TESS_SEARCH_SLOWER;
     return TESS_OK;
 }
 

@@ -37,6 +37,7 @@ typedef struct tess_search_layout {
     int64_t recompute;           /* activation_checkpoint.mode */
     int64_t offload;             /* TESS_SEARCH_OFFLOAD_NONE: what the configuration offloads */
     double bound_s, bound_bytes; /* its step and the rank that needs most take at least as much (step_bound.h) */
+    double bound_host;           /* bytes of all ranks of a host that offload to its memory, at least */
     tess_bound_level bound_level;
     int n_members; /* 1; of a family, the layouts that it stands for */
     tess_search_outcome outcome;

@@ -661,6 +661,24 @@ static double bound_memory(const tess_step_bounds *b, const tess_search_layout *
     return most;
 }
 
+/* Bounds the bytes that the ranks of a GPU host offload to its memory: as if all had the fewest layers. */
+static double bound_host(const tess_step_bounds *b, const tess_search_layout *l, const layer_piece *p,
+                         const stage_counts *s)
+{
+    const double f32 = sizeof(float);
+    const int shards = l->strategy > TESS_STRATEGY_NONE ? shards_of(l) : 1;
+    double layer = 0, least = INFINITY;
+    if (l->offload >= TESS_SEARCH_OFFLOAD_OPTIMIZER)
+        layer += moments_of(l, p);
+    if (l->offload >= TESS_SEARCH_OFFLOAD_GRADS)
+        layer += f32 * p->weights / ((double)shards_of(l) * l->degree[TESS_AXIS_REPLICATE]);
+    if (l->offload >= TESS_SEARCH_OFFLOAD_ALL)
+        layer += f32 * p->weights / shards;
+    for (int r = 0; r < s->ranks; r++)
+        least = fmin(least, layers_of_rank(s, l, r, false));
+    return b->request->config->offload.folder[0] != '\0' ? 0 : least * layer * tess_plan_ranks_a_host(b->request);
+}
+
 /* Returns the piece of larger micro-batches, as far as it is known. */
 static layer_piece scaled(const layer_piece *p, double floor_s, int64_t micro)
 {
@@ -688,7 +706,7 @@ tess_status tess_step_bounds_of(tess_step_bounds *b, tess_search_layout *l, tess
     /* Ranks that all have the whole stream have the same arithmetic as those that share it, and no less memory. */
     const bool borrows = level == TESS_BOUND_OF_ROW && l->degree[TESS_AXIS_TP] > 1 && l->sequence == 0;
     of.sequence = borrows ? 1 : l->sequence;
-    l->bound_s = l->bound_bytes = 0;
+    l->bound_s = l->bound_bytes = l->bound_host = 0;
     l->bound_level = level == TESS_BOUND_OF_ROW && l->micro == 1 && !borrows ? TESS_BOUND_OF_MICRO : level;
     TESS_TRY(find_piece(b, &of, level == TESS_BOUND_OF_MICRO ? l->micro : 1, level != TESS_BOUND_OF_WEIGHTS, &found));
     TESS_TRY(find_stages(b, l, &s));
@@ -704,6 +722,7 @@ tess_status tess_step_bounds_of(tess_step_bounds *b, tess_search_layout *l, tess
         const int *slots;
         TESS_TRY(find_slots(b, l, s, &slots));
         l->bound_bytes = certain * bound_memory(b, l, &p, s, slots);
+        l->bound_host = certain * bound_host(b, l, &p, s);
     }
     return TESS_OK;
 }
