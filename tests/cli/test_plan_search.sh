@@ -70,7 +70,8 @@ expect "it writes the best one" 0 "next: tessera train best.yaml -n 2" \
     "$tessera" plan search run.yaml -n 2 --machine h100-sxm --write best.yaml training.steps=2 job.dump_folder=run
 expect "and that trains" 0 "" "$tessera" train best.yaml -n 2
 
-# So are those of each axis. The far device is apart from the host, as a GPU is.
+# So are those of each axis, with layers for four stages. The far device is apart from the host, as a GPU is.
+sed -i 's/"num_hidden_layers": [0-9]*/"num_hidden_layers": 4/' model.json
 axis() { # WORDS KEY VALUE [SETTINGS...]
     expect "$1" 0 "next: tessera train" "$tessera" plan search run.yaml -n 2 --machine h100-sxm --only "$1" --write axis.yaml \
         training.steps=1 lr_scheduler.warmup_steps=0 validation.enable=false checkpoint.enable=false job.dump_folder=axis
@@ -86,15 +87,14 @@ axis offload=all params true job.device=far
 axis precision=fp32 mixed_precision_param float32
 axis dp_shard=2,precision=fp8 fp8 true
 
-expect "why not with offload" 0 "why not offload=optimizer: .*offload optimizer: .*% slower" \
-    search -n 4 --machine h100-sxm --why-not offload=optimizer
-expect "why not in FP8" 0 "why not precision=fp8: .*precision fp8: .*% slower" search -n 4 --machine h100-sxm --why-not precision=fp8
-expect "precision, if it is asked for" 0 "precision (fp32|bf16|fp8)" search -n 2 --machine h100-sxm --axes precision
+expect "why not with offload" 0 "offload optimizer: " search -n 4 --machine h100-sxm --why-not offload=optimizer
+expect "why not in FP8" 0 "precision fp8: " search -n 4 --machine h100-sxm --why-not precision=fp8
+expect "precision, if it is asked for" 0 ", precision " search -n 2 --machine h100-sxm --axes precision
 expect "no other axis" 2 "all other axes are varied anyway" search -n 2 --machine h100-sxm --axes sp
-expect "no value of an axis" 2 "optimizer.grads" search -n 2 --machine h100-sxm --only offload=disk
+expect "no value of an axis" 2 "optimizer+grads" search -n 2 --machine h100-sxm --only offload=disk
 expect "no FP8" 2 "no products in FP8" search -n 2 --machine a100-80gb --fp8-products
 
-# 8 B parameters do not fit into two GPUs; their state fits into the host.
-expect "offload where nothing fits" 0 "offload (optimizer|all)" "$tessera" plan search model.config=llama-8b training.seq_len=4096 \
+# The state of 8 B parameters does not fit into a GPU. It fits into the host.
+expect "offload where nothing fits" 0 ", offload optimizer" "$tessera" plan search model.config=llama-8b training.seq_len=4096 \
     training.global_batch_size=2 -n 1 --machine h100-sxm
 finish
