@@ -702,10 +702,12 @@ static tess_status enumerate(walk *w)
     TESS_TRY(tess_search_conditions_parse(w->request->only, &w->conditions));
     w->varies_precision = w->request->varies_precision || tess_search_names(&w->conditions, TESS_SEARCH_PRECISION);
     TESS_TRY(factorise(w, 0, w->request->plan.n_ranks, &first));
-    TESS_CHECK(w->found->n > 0, TESS_E_INVALID,
-               "no layout of %d ranks and %lld rows a step%s%s: ranks that divide the batch divide its rows",
-               w->request->plan.n_ranks, (long long)w->request->plan.config->training.global_batch_size,
-               w->request->only != NULL ? " meets " : "", w->request->only != NULL ? w->request->only : "");
+    TESS_CHECK(
+        w->found->n > 0, TESS_E_INVALID,
+        "no layout of %d ranks and %lld rows a step%s%s: ranks that divide the batch divide its rows, and schedule "
+        "needs pp above 1, method cp, sp tp",
+        w->request->plan.n_ranks, (long long)w->request->plan.config->training.global_batch_size,
+        w->request->only != NULL ? " meets " : "", w->request->only != NULL ? w->request->only : "");
     return TESS_OK;
 }
 

@@ -25,9 +25,12 @@ static tess_status take_condition(char *text, tess_search_conditions *c)
     TESS_CHECK(c->n < TESS_SEARCH_CONDITIONS, TESS_E_INVALID, "more than %d conditions", TESS_SEARCH_CONDITIONS);
     tess_search_condition *last = &c->all[c->n++];
     last->setting = chosen;
-    return chosen < TESS_SEARCH_DEGREES
-               ? tess_options_int(value, 1, TESS_MESH_MOST_RANKS, &last->value)
-               : tess_search_axis_parse((tess_search_axis)(chosen - TESS_SEARCH_DEGREES), value, &last->value);
+    if (chosen < TESS_SEARCH_DEGREES)
+        TESS_TRY_CTX(tess_options_int(value, 1, TESS_MESH_MOST_RANKS, &last->value), "condition %s", text);
+    else
+        TESS_TRY_CTX(tess_search_axis_parse((tess_search_axis)(chosen - TESS_SEARCH_DEGREES), value, &last->value),
+                     "condition %s", text);
+    return TESS_OK;
 }
 
 tess_status tess_search_conditions_parse(const char *text, tess_search_conditions *c)
