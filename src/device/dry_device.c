@@ -17,14 +17,14 @@ typedef struct dry_stream {
     tess_kernel_work work;
     tess_work_trace *trace; /* NULL: calls are not recorded */
     int depth;              /* rows that are running: some call others, whose work is already counted */
-    int number;             /* of the device's streams */
+    int number;             /* its number among the device's streams */
     int last_copy;          /* its last copy that the trace of another stream records; -1: none */
 } dry_stream;
 
 typedef struct dry_device {
     tess_device base;
     tess_device_table table; /* the host's table, except for the functions that this file replaces */
-    tess_work_trace *trace;  /* that of the stream that computes; NULL: there is none */
+    tess_work_trace *trace;  /* the trace of the stream that computes; NULL: there is none */
     int n_streams;
 } dry_device;
 

@@ -8,7 +8,7 @@
 
 #include "device/device.h"
 
-/* What the child sends. */
+/* The child's message. */
 typedef struct room_answer {
     int64_t bytes;
     int32_t status;

@@ -70,7 +70,7 @@ expect "it writes the best one" 0 "next: tessera train best.yaml -n 2" \
     "$tessera" plan search run.yaml -n 2 --machine h100-sxm --write best.yaml training.steps=2 job.dump_folder=run
 expect "and that trains" 0 "" "$tessera" train best.yaml -n 2
 
-# So are those of each axis, with layers for four stages. The far device is apart from the host, as a GPU is.
+# The configurations of each axis are trained, too, with layers for four stages. The far device is apart from the host, as a GPU is.
 sed -i 's/"num_hidden_layers": [0-9]*/"num_hidden_layers": 4/' model.json
 axis() { # WORDS KEY VALUE [SETTINGS...]
     expect "$1" 0 "next: tessera train" "$tessera" plan search run.yaml -n 2 --machine h100-sxm --only "$1" --write axis.yaml \

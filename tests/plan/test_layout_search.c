@@ -287,7 +287,7 @@ static void schedules_and_sequence_parallelism_are_searched(void)
     end(&r);
 }
 
-/* With room for no layout, state moves to the host: the least with which a layout fits. */
+/* State moves to the host if there is room for no layout: the least with which a layout fits. */
 static void offload_is_used_where_nothing_fits(void)
 {
     rig r;
@@ -297,7 +297,7 @@ static void offload_is_used_where_nothing_fits(void)
     EXPECT_OK(tess_search_layouts(r.mem, r.planner, &r.request, &found));
     EXPECT(found.n_fits > 0);
     for (int i = 0; i < found.n; i++)
-        EXPECT_INT(found.layouts[i].offload, 0); /* what fits needs none */
+        EXPECT_INT(found.layouts[i].offload, 0); /* a layout that fits needs no offload */
     tess_search_free(&found);
     r.request.exhaustive = true;
     r.request.only = "pp=1,tp=1,tp=2,recompute=full";

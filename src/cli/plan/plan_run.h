@@ -1,4 +1,4 @@
-/* What the commands of `tessera plan` load first and free last: a configuration, its model, a machine, a planner. */
+/* The commands of `tessera plan` load a configuration, its model, a machine and a planner first, and free them last. */
 #ifndef TESS_CLI_PLAN_PLAN_RUN_H
 #define TESS_CLI_PLAN_PLAN_RUN_H
 

@@ -29,8 +29,8 @@ typedef struct tess_call {
     double sample_s[TESS_CALL_SAMPLES];
 } tess_call;
 
-/* An operation between ranks, or, if its team is TESS_WORK_HOST_TEAM, a copy between the device and the host, which runs
- * next to the kernels. */
+/* An operation between ranks. If its team is TESS_WORK_HOST_TEAM, it is a copy between the device and the host, which
+ * runs next to the kernels. */
 typedef struct tess_work_op {
     int32_t team; /* index of the team */
     int32_t kind; /* tess_trace_op */

@@ -489,7 +489,7 @@ static double slowest_best_s(const walk *w)
     return w->n_best == N_BEST ? w->best_s[N_BEST - 1] : INFINITY;
 }
 
-/* ---- What saves memory ---- */
+/* ---- Settings that save memory ---- */
 /* Gives a layout that does not fit the next setting that saves memory: recomputation or, if nothing fits with that, the
  * next value of offload. Returns false if there is none. */
 static bool ease(const walk *w, tess_search_layout *l)
@@ -560,7 +560,7 @@ static tess_status plan_queue(walk *w)
         const tess_search_axis axis = open_axis(l);
         if (l->bound_s >= slowest_best_s(w) && !w->request->exhaustive)
             return TESS_OK;
-        /* With and without sequence parallelism, pieces differ, and each costs dry ranks. */
+        /* Pieces with and without sequence parallelism differ, and each costs dry ranks. */
         if (l->bound_level == TESS_BOUND_OF_ROW && l->sequence == TESS_SEARCH_OPEN)
             TESS_TRY(expand(w, item, TESS_SEARCH_SEQUENCE, TESS_BOUND_OF_ROW));
         else if (l->bound_level < TESS_BOUND_OF_MICRO) {
@@ -574,8 +574,8 @@ static tess_status plan_queue(walk *w)
     return TESS_OK;
 }
 
-/* What does not fit offloads: as it is, and without recomputation. So of each layout, with and without recomputation,
- * the one with the least offload remains that fits. */
+/* Lets all layouts offload that do not fit: as they are, and without recomputation. So of each layout, with and without
+ * recomputation, the one with the least offload remains that fits. */
 static tess_status offload_all(walk *w)
 {
     const int n = w->found->n;

@@ -98,7 +98,7 @@ static void set_recompute(const tess_search_layout *l, tess_config *c)
     c->activation_checkpoint.partition &= l->degree[TESS_AXIS_TP] > 1;
 }
 
-/* What the configuration offloads stays away. Without a folder it lies in the memory of a GPU's host. */
+/* State that the configuration offloads stays away. Without a folder it lies in the memory of a GPU's host. */
 static void set_offload(const tess_search_layout *l, tess_config *c)
 {
     c->offload.optimizer |= l->offload >= TESS_SEARCH_OFFLOAD_OPTIMIZER;

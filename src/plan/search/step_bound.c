@@ -645,7 +645,7 @@ static double bound_memory(const tess_step_bounds *b, const tess_search_layout *
     const double unit = fmax(p->experts, p->weights - p->experts),
                  comm = shards > 1 ? unit * (gradient_size(b) + (gathers ? weight_size(b, l) : 0)) : 0;
     const double in_progress = b->request->config->parallelism.fsdp_prefetch > 0 ? 2 : 1;
-    /* Of a split backward, a layer that recomputes also keeps the gradient of its output until its weight part. */
+    /* A layer that recomputes in a split backward also keeps the gradient of its output until its weight part. */
     const bool splits = l->schedule == TESS_PIPELINE_ZB_H1 || l->schedule == TESS_PIPELINE_ZBV ||
                         l->schedule == TESS_PIPELINE_DUALPIPEV;
     const double streams = splits && l->recompute == TESS_RECOMPUTE_FULL ? 2 : 1;
