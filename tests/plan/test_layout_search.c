@@ -260,7 +260,7 @@ static void schedules_and_sequence_parallelism_are_searched(void)
     rig r;
     tess_search found;
     begin(&r, 4);
-    EXPECT_OK(tess_config_override(&r.config, "training.seq_len=32"));
+    EXPECT_OK(tess_config_override(&r.config, "training.seq_len=24"));
     r.request.only = "pp=2,tp=2,micro=1";
     EXPECT_OK(tess_search_layouts(r.mem, r.planner, &r.request, &found));
     double best = INFINITY;

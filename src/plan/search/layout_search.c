@@ -251,7 +251,7 @@ static bool varies(const walk *w, const tess_search_layout *l, tess_search_axis 
         return false;
     switch (axis) {
     case TESS_SEARCH_SEQUENCE:
-        return 2 * tokens < w->request->plan.model->hidden_size || tess_search_names(&w->conditions, axis);
+        return 4 * tokens <= w->request->plan.model->hidden_size || tess_search_names(&w->conditions, axis);
     case TESS_SEARCH_PRECISION:
         return w->varies_precision;
     default:
