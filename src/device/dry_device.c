@@ -6,6 +6,8 @@
 
 #include "base/mem/scoped.h"
 #include "device/host_device.h"
+#include "device/stream_impl.h"
+#include "trace/ring.h"
 
 typedef struct dry_stream {
     tess_stream base;
@@ -15,12 +17,23 @@ typedef struct dry_stream {
     tess_kernel_work work;
     tess_work_trace *trace; /* NULL: calls are not recorded */
     int depth;              /* rows that are running: some call others, whose work is already counted */
+    int number;             /* its number among the device's streams */
+    int last_copy;          /* its last copy that the trace of another stream records; -1: none */
 } dry_stream;
 
 typedef struct dry_device {
     tess_device base;
     tess_device_table table; /* the host's table, except for the functions that this file replaces */
+    tess_work_trace *trace;  /* the trace of the stream that computes; NULL: there is none */
+    int n_streams;
 } dry_device;
+
+/* An event of a device that is apart from the host. */
+typedef struct dry_event {
+    tess_event base;
+    const tess_work_trace *trace; /* the trace that records `copy` */
+    int copy;                     /* the copy that it stands for, an operation of the trace; -1: none */
+} dry_event;
 
 static tess_status dry_alloc(TESS_UNUSED tess_device *device, size_t bytes, TESS_UNUSED const char *what, void **out)
 {
@@ -92,6 +105,8 @@ static tess_kernels counting_table(const tess_kernels *inner)
 }
 
 /* ---- Streams ---- */
+static void close_dry(tess_device *device);
+
 static void stream_destroy(tess_stream *s)
 {
     tess_threads_destroy(&s->threads);
@@ -109,7 +124,9 @@ static tess_status stream_create(tess_device *device, int n_threads, const char 
     dry_stream *s;
     TESS_TRY(tess_kernels_select(kernels, &inner));
     TESS_TRY(TESS_NEW(device->mem, 1, "stream", &s));
-    *s = (dry_stream){.table = counting_table(inner), .inner = inner};
+    *s = (dry_stream){.table = counting_table(inner), .inner = inner, .last_copy = -1};
+    if (device->table->close == close_dry)
+        s->number = ((dry_device *)device)->n_streams++;
     s->base = (tess_stream){.kernels = &s->table, .device = device, .mem = device->mem};
     tess_status status = tess_threads_create_idle(device->mem, n_threads, &s->base.threads);
     if (status != TESS_OK) {
@@ -141,8 +158,71 @@ static tess_status record_bytes(const tess_stream *stream, int kind, size_t byte
     return trace->status;
 }
 
+/* ---- Copies next to the computation ---- */
+/* Streams of an apart device that do not compute copy between it and the host, each in one direction. The trace of the
+ * stream that computes has these copies as operations of a team whose `first` is the stream. */
+static tess_status record_host_copy(dry_stream *s, size_t bytes)
+{
+    const dry_device *d = (const dry_device *)s->base.device;
+    tess_work_team team;
+    const tess_work_op op = {.kind = TESS_TRACE_NONE, .peer = -1, .bytes = (double)bytes};
+    memset(&team, 0, sizeof(team)); /* teams are compared as bytes */
+    snprintf(team.name, sizeof(team.name), "%s", TESS_WORK_HOST_TEAM);
+    team.first = s->number;
+    s->last_copy = tess_work_trace_issue(d->trace, &team, &op);
+    return d->trace->status;
+}
+
+static bool copies_apart(const dry_stream *s)
+{
+    const tess_device *device = s->base.device;
+    return s->trace == NULL && device->table->close == close_dry && !device->properties.host_memory &&
+           ((const dry_device *)device)->trace != NULL;
+}
+
+static tess_status event_create(tess_device *device, tess_event **event)
+{
+    dry_event *e;
+    TESS_TRY(tess_mem_alloc(device->mem, TESS_POOL_MISC, sizeof(*e), "event", (void **)&e));
+    *e = (dry_event){.copy = -1};
+    *event = &e->base;
+    return TESS_OK;
+}
+
+static tess_status event_record(tess_event *event, tess_stream *stream)
+{
+    dry_event *e = (dry_event *)event;
+    const dry_stream *s = (const dry_stream *)stream;
+    e->trace = copies_apart(s) ? ((const dry_device *)stream->device)->trace : NULL;
+    e->copy = e->trace != NULL ? s->last_copy : -1;
+    return TESS_OK;
+}
+
+/* The trace waits for a copy. Those of an earlier trace are over. */
+static void wait_for_copy(const dry_event *e)
+{
+    tess_work_trace *trace = ((const dry_device *)e->base.device)->trace;
+    if (e->copy >= 0 && e->trace == trace && trace != NULL)
+        tess_work_trace_wait(trace, e->copy);
+}
+
+static tess_status event_wait(tess_event *event, tess_stream *stream)
+{
+    if (((const dry_stream *)stream)->trace != NULL)
+        wait_for_copy((const dry_event *)event);
+    return TESS_OK;
+}
+
+static tess_status event_synchronize(tess_event *event)
+{
+    wait_for_copy((const dry_event *)event);
+    return TESS_OK;
+}
+
 static tess_status dry_copy(tess_stream *stream, TESS_UNUSED void *to, TESS_UNUSED const void *from, size_t bytes)
 {
+    if (copies_apart((const dry_stream *)stream))
+        return record_host_copy((dry_stream *)stream, bytes);
     return record_bytes(stream, TESS_CALL_COPY, bytes);
 }
 
@@ -162,6 +242,12 @@ static void describe(tess_mem *mem, const char *name, dry_device *d)
     d->table.copy = d->table.upload = dry_copy;
     d->table.fill = dry_fill;
     d->table.close = close_dry;
+    if (!is_host) {
+        d->table.event_create = event_create;
+        d->table.event_record = event_record;
+        d->table.event_wait = event_wait;
+        d->table.event_synchronize = event_synchronize;
+    }
     d->base = (tess_device){.table = &d->table, .mem = mem, .counted = mem, .properties.host_memory = is_host};
     snprintf(d->base.properties.name, sizeof(d->base.properties.name), "%s", is_host ? "cpu" : name);
     pthread_mutex_init(&d->base.lock, NULL);
@@ -203,8 +289,11 @@ size_t tess_stream_work_bytes(const tess_stream *stream)
 
 void tess_dry_stream_trace(tess_stream *stream, tess_work_trace *trace)
 {
-    if (stream->device->table->close == close_dry)
-        ((dry_stream *)stream)->trace = trace;
+    if (stream->device->table->close != close_dry)
+        return;
+    ((dry_stream *)stream)->trace = trace;
+    if (!stream->device->properties.host_memory)
+        ((dry_device *)stream->device)->trace = trace;
 }
 
 bool tess_dry_stream_has_even_experts(const tess_stream *stream)

@@ -95,12 +95,35 @@ static double bytes_per_s(const tess_machine_link *l, int size)
     return gb * 1e9 * l->efficiency;
 }
 
+/* Whether operations of the team are copies between a device and its host. */
+static bool is_of_host(const tess_work_team *team)
+{
+    return team->size == 0 && strcmp(team->name, TESS_WORK_HOST_TEAM) == 0;
+}
+
+/* A CPU's memory is the host's. */
+static tess_status time_host_copy(const tess_machine *m, double bytes, double *seconds, tess_link_kind *link)
+{
+    const tess_machine_link *l = &m->links[TESS_LINK_PCIE];
+    *link = TESS_LINK_PCIE;
+    *seconds = 0;
+    if (m->machine.kind == TESS_MACHINE_CPU)
+        return TESS_OK;
+    TESS_CHECK(l->gb_per_s > 0, TESS_E_INVALID,
+               "machine '%s': state that lies in the host's memory is copied to its GPUs: give it a section pcie",
+               m->machine.name);
+    *seconds = bytes / (l->gb_per_s * 1e9 * l->efficiency) + l->latency_us * 1e-6;
+    return TESS_OK;
+}
+
 /* `rank` is the rank that calls. A message takes the link to its peer, other operations that of the whole team. */
 static tess_status time_op(const tess_step_case *of, int rank, const tess_work_team *team, const tess_work_op *op,
                            double *seconds, tess_link_kind *link)
 {
     const tess_machine *m = of->machine;
     const bool message = op->peer >= 0;
+    if (is_of_host(team))
+        return time_host_copy(m, op->bytes, seconds, link);
     *link = TESS_LINK_SHARED_MEMORY;
     if (team->size == 1) {
         *seconds = 0;
@@ -420,7 +443,7 @@ static tess_status add_teams(const tess_step_case *of, const rank_state *s, tess
 {
     for (size_t t = 0; t < s->trace->n_teams; t++) {
         const tess_work_team *team = &s->trace->teams[t];
-        tess_link_kind link = TESS_LINK_SHARED_MEMORY;
+        tess_link_kind link = is_of_host(team) ? TESS_LINK_PCIE : TESS_LINK_SHARED_MEMORY;
         if (team->size > 1)
             TESS_TRY(tess_machine_link_of(of->machine, team->first, team->stride, team->size, of->ranks_a_host, &link));
         int i = 0;

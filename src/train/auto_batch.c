@@ -8,6 +8,7 @@
 #include "engine/model/model_file.h"
 #include "plan/batch_choice.h"
 #include "tessera/comm.h"
+#include "train/device_room.h"
 #include "train/memory_report.h"
 #include "train/trainer_impl.h"
 
@@ -30,14 +31,28 @@ static bool has_budget(const tess_config *config)
     return config->training.memory_budget > 0;
 }
 
-/* Returns the bytes that a rank may take by its budget, or else the ranks of this host. Zero: not known. */
-static int64_t room_of(const tess_config *config)
+/* Whether the room is that of a rank: it has a budget or a GPU of its own. */
+static bool is_by_rank(const tess_config *config)
+{
+    return has_budget(config) || tess_config_is_on_gpu(config);
+}
+
+/* Finds the bytes that a rank may take by its budget or on its GPU, or else the n_here ranks of this host. *room 0: not
+ * known. */
+static tess_status room_of(const tess_config *config, int n_here, int64_t *room)
 {
     bool by_group;
+    *room = config->training.memory_budget;
     if (has_budget(config))
-        return config->training.memory_budget;
-    const uint64_t available = tess_config_is_on_gpu(config) ? UINT64_MAX : tess_memory_available(&by_group);
-    return available != UINT64_MAX ? (int64_t)(free_share * (double)available) : 0;
+        return TESS_OK;
+    if (tess_config_is_on_gpu(config)) {
+        TESS_TRY_CTX(tess_device_room(config, n_here, room), "training.local_batch_size=auto");
+        *room = (int64_t)(free_share * (double)*room);
+        return TESS_OK;
+    }
+    const uint64_t available = tess_memory_available(&by_group);
+    *room = available != UINT64_MAX ? (int64_t)(free_share * (double)available) : 0;
+    return TESS_OK;
 }
 
 /* Returns the bytes of the rank that needs most of its device. */
@@ -70,9 +85,10 @@ static tess_status need_of(void *self, const tess_config *config, double *bytes)
 /* Says what the room is. */
 static const char *owner_of_room(const batch_memory *m, const tess_config *config)
 {
-    return has_budget(config) ? "training.memory_budget of each rank"
-           : m->of_rank       ? "a rank's share of nine tenths of what is free on its host"
-                              : "nine tenths of what is free on the host";
+    return has_budget(config)              ? "training.memory_budget of each rank"
+           : tess_config_is_on_gpu(config) ? "a rank's share of nine tenths of what is free on its GPU"
+           : m->of_rank                    ? "a rank's share of nine tenths of what is free on its host"
+                                           : "nine tenths of what is free on the host";
 }
 
 static tess_status refuse(const batch_memory *m, const tess_config *config, const tess_batch_choice *smallest)
@@ -148,7 +164,9 @@ tess_status tess_train_choose_batch(tess_mem *mem, const tess_task_kind *kind, i
     tess_memory_plan plan = tess_memory_plan_of(config, n_trainers);
     plan.n_drawing = n_ranks - n_trainers;
     plan.task = kind->dry;
-    const batch_memory m = {mem, &model, &plan, n_trainers, (double)room_of(config), has_budget(config)};
+    int64_t room;
+    TESS_TRY(room_of(config, n_ranks, &room));
+    const batch_memory m = {mem, &model, &plan, n_trainers, (double)room, is_by_rank(config)};
     return choose(kind, &m, n_ranks, reporter, config);
 }
 
@@ -162,12 +180,14 @@ static void report_line(void *self, const char *text)
  * Collective. */
 static tess_status find_room(const tess_trainer *t, const tess_memory_plan *plan, int64_t *room, bool *of_rank)
 {
-    const int64_t n_here = plan->n_local + plan->n_drawing, mine = room_of(&t->config);
+    const int64_t n_here = plan->n_local + plan->n_drawing;
+    int64_t mine = 0;
+    TESS_TRY(tess_team_agree(tess_runtime_team(t->runtime), room_of(&t->config, (int)n_here, &mine)));
     int64_t least[] = {mine, mine / n_here, n_here, -n_here};
     TESS_TRY(tess_all_reduce(tess_runtime_team(t->runtime), least, least, 4, TESS_I64, TESS_MIN, NULL));
     const bool is_even = least[2] == -least[3];
-    *of_rank = has_budget(&t->config) || !is_even;
-    *room = has_budget(&t->config) || is_even ? least[0] : least[1];
+    *of_rank = is_by_rank(&t->config) || !is_even;
+    *room = is_by_rank(&t->config) || is_even ? least[0] : least[1];
     return TESS_OK;
 }
 

@@ -96,8 +96,8 @@ expect "a word that is none" 2 "neither 'auto' nor an integer in the range" trai
 expect "zero is no number of rows" 2 "0 is outside 1 .. 65536" train no training.local_batch_size=0
 expect "no divisor is allowed" 2 "no divisor of training.global_batch_size=7 is at least training.passes=8" \
     train no -n 2 training.global_batch_size=7 training.passes=8 training.steps=1
-expect "a GPU needs a budget" 2 "the free memory of a GPU is not known: set training.memory_budget" \
-    train no training.memory_budget=0 job.device=cuda -n 2
+expect "a GPU that is not there" 2 "training.local_batch_size=auto: device 'cuda'" \
+    env TESSERA_CUDA=/nowhere/x.so "$tessera" train run.yaml $base job.dump_folder=no training.memory_budget=0 job.device=cuda -n 2
 expect "commands that do not choose say so" 2 "only \`tessera train\`, \`tessera rl\` and \`tessera plan\` choose it" \
     "$tessera" verify run.yaml $base -n 2
 expect "info shows it" 0 "local_batch_size=auto" "$tessera" info run.yaml $base --filter local_batch_size

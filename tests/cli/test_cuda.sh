@@ -176,4 +176,10 @@ grep -q '"device": "cuda:0 (Fake GPU A), kernels cuda, timed by its own events"'
     pass "bench kernels: its JSON" || fail "bench kernels: $(head -n 20 kernels.json)"
 expect "bench step" 0 "device   cuda:0 (Fake GPU A), kernels cuda" env CUDA_FAKE=devices=1 "$tessera" bench step --quick --device cuda --model model.json \
     --batch 2 --micro 1 --seq 17 -n 2
+# The micro-batch from the memory of the GPU: chosen once, and kept.
+auto=(train run.yaml job.dump_folder=auto training.local_batch_size=auto training.global_batch_size=8 lr_scheduler.warmup_steps=1
+    validation.enable=false training.mixed_precision_param=float32)
+expect "a GPU's memory chooses the micro-batch" 0 "what is free on its GPU" "$tessera" "${auto[@]}" job.device=cuda training.steps=1 -n 2
+grep -q "auto: 4 rows, which need" output && pass "no rank is idle" || fail "$(cat output)"
+expect "a resume keeps it on the host" 0 "auto: 4 rows, as in the checkpoint" "$tessera" "${auto[@]}" job.device=cpu training.steps=2 -n 1
 finish

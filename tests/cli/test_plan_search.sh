@@ -48,7 +48,7 @@ expect "nothing to write" 2 "no layout fits" search -n 2 --machine small.yaml --
 # Large clusters take a second of computation, because bounds leave out most plans.
 large="model.config=llama-405b training.seq_len=8192 training.global_batch_size=512"
 expect "405B on 512 GPUs" 0 "layouts of 512 ranks on h100-sxm" "$tessera" plan search $large -n 512 --machine h100-sxm
-grep -qE ": [0-9]{1,2} fit, [1-9][0-9]{3} are slower by their bounds" output && pass "few layouts were planned" || fail "$(cat output)"
+grep -qE ": [0-9]{1,2} fit, [1-9][0-9]{3,5} are slower by their bounds" output && pass "few layouts were planned" || fail "$(cat output)"
 expect "hosts without a link" 0 "which are on different hosts: give it a section" \
     "$tessera" plan search $large -n 512 --machine unlinked.yaml
 expect "too large for the cluster" 0 "too many" \
@@ -69,4 +69,32 @@ make_config run.yaml
 expect "it writes the best one" 0 "next: tessera train best.yaml -n 2" \
     "$tessera" plan search run.yaml -n 2 --machine h100-sxm --write best.yaml training.steps=2 job.dump_folder=run
 expect "and that trains" 0 "" "$tessera" train best.yaml -n 2
+
+# The configurations of each axis are trained, too, with layers for four stages. The far device is apart from the host, as a GPU is.
+sed -i 's/"num_hidden_layers": [0-9]*/"num_hidden_layers": 4/' model.json
+axis() { # WORDS KEY VALUE [SETTINGS...]
+    expect "$1" 0 "next: tessera train" "$tessera" plan search run.yaml -n 2 --machine h100-sxm --only "$1" --write axis.yaml \
+        training.steps=1 lr_scheduler.warmup_steps=0 validation.enable=false checkpoint.enable=false job.dump_folder=axis
+    grep -q "^  $2: $3$" axis.yaml && pass "its configuration says so" || fail "$(cat axis.yaml)"
+    expect "it trains" 0 "" "$tessera" train axis.yaml -n 2 "${@:4}"
+}
+for schedule in gpipe interleaved zb_h1 zbv dualpipev; do
+    axis "pp=2,schedule=$schedule" pipeline_parallel_schedule $schedule
+done
+axis tp=2,sp=off enable_sequence_parallel false
+axis offload=optimizer optimizer true job.device=far
+axis offload=all params true job.device=far
+axis precision=fp32 mixed_precision_param float32
+axis dp_shard=2,precision=fp8 fp8 true
+
+expect "why not with offload" 0 "offload optimizer: " search -n 4 --machine h100-sxm --why-not offload=optimizer
+expect "why not in FP8" 0 "precision fp8: " search -n 4 --machine h100-sxm --why-not precision=fp8
+expect "precision, if it is asked for" 0 ", precision " search -n 2 --machine h100-sxm --axes precision
+expect "no other axis" 2 "all other axes are varied anyway" search -n 2 --machine h100-sxm --axes sp
+expect "no value of an axis" 2 "optimizer+grads" search -n 2 --machine h100-sxm --only offload=disk
+expect "no FP8" 2 "no products in FP8" search -n 2 --machine a100-80gb --fp8-products
+
+# The state of 8 B parameters does not fit into a GPU. It fits into the host.
+expect "offload where nothing fits" 0 ", offload optimizer" "$tessera" plan search model.config=llama-8b training.seq_len=4096 \
+    training.global_batch_size=2 -n 1 --machine h100-sxm
 finish

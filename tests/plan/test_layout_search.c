@@ -17,6 +17,7 @@ static const char machine_text[] = "machine:\n  name: small\n  title: A small ma
                                    "compute:\n  bf16_tflops: 100\n  fp32_tflops: 10\n  source: none\n"
                                    "memory:\n  gb: 10\n  gb_per_s: 1000\n  source: none\n"
                                    "nvlink:\n  gb_per_s: 100\n  latency_us: 5\n  source: none\n"
+                                   "pcie:\n  gb_per_s: 20\n  latency_us: 5\n  source: none\n"
                                    "infiniband:\n  gb_per_s: 25\n  latency_us: 10\n  source: none\n";
 
 /* Everything that a search needs. */
@@ -123,6 +124,7 @@ static void memory_decides(void)
     rig r;
     tess_search all, found;
     begin(&r, 4);
+    r.request.only = "pp=1,pp=2,tp=1";
     r.request.exhaustive = true;
     EXPECT_OK(tess_search_layouts(r.mem, r.planner, &r.request, &all));
     double least = INFINITY, most = 0;
@@ -168,7 +170,7 @@ static void a_link_that_is_missing(void)
 
 /* A search of all layouts, planned one by one, finds the same best ones, and each layout takes at least its bounds.
  * `machine` NULL: that of this file. */
-static void bounds_hide_no_layout(const char *settings, const char *model, const char *machine)
+static void bounds_hide_no_layout(const char *settings, const char *model, const char *machine, const char *only)
 {
     rig r;
     tess_search all, found;
@@ -181,6 +183,7 @@ static void bounds_hide_no_layout(const char *settings, const char *model, const
     if (machine != NULL)
         EXPECT_OK(tess_machine_load(r.mem, machine, &r.machine));
     r.request.plan.ranks_a_host = machine != NULL ? 8 : 4;
+    r.request.only = only;
     EXPECT_OK(tess_search_layouts(r.mem, r.planner, &r.request, &found));
     r.request.exhaustive = true;
     EXPECT_OK(tess_search_layouts(r.mem, r.planner, &r.request, &all));
@@ -206,20 +209,20 @@ static void bounds_hide_no_layout(const char *settings, const char *model, const
 
 static void bounds_hide_no_layout_of_dense_models(void)
 {
-    bounds_hide_no_layout("training.global_batch_size=16", model_json, NULL);
+    bounds_hide_no_layout("training.global_batch_size=16", model_json, NULL, "pp=1,pp=2,tp=1,tp=2,tp=4");
 }
 
 /* Launches of a GPU with counts take times that do not grow with the rows, such as those of a product's first tiles. */
 static void bounds_hide_no_layout_of_counted_gpus(void)
 {
-    bounds_hide_no_layout("training.global_batch_size=64 training.seq_len=256", model_json, "h100-sxm");
+    bounds_hide_no_layout("training.global_batch_size=64 training.seq_len=256", model_json, "h100-sxm", "pp=1,pp=4");
 }
 
 static void bounds_hide_no_layout_of_offloaded_state(void)
 {
     bounds_hide_no_layout("training.global_batch_size=8 offload.params=true offload.grads=true offload.optimizer=true "
                           "offload.folder=/tmp",
-                          model_json, "h100-sxm");
+                          model_json, "h100-sxm", "pp=1,pp=4");
 }
 
 static void bounds_hide_no_layout_of_experts(void)
@@ -231,10 +234,138 @@ static void bounds_hide_no_layout_of_experts(void)
         "\"num_key_value_heads\": 4, \"hidden_act\": \"silu\", \"max_position_embeddings\": 128, "
         "\"rms_norm_eps\": 1e-6, \"rope_theta\": 10000.0, \"num_local_experts\": 8, \"num_experts_per_tok\": 2, "
         "\"tie_word_embeddings\": false}",
-        NULL);
+        NULL, "pp=1,tp=1,tp=2");
+}
+
+/* Plans a layout by itself, with settings of its own. Returns the time of a step, or INFINITY if it does not fit or is
+ * refused. */
+static double step_of(rig *r, const tess_search_layout *l)
+{
+    tess_config config;
+    static tess_plan plan;
+    tess_plan_request request = r->request.plan;
+    EXPECT_OK(tess_config_copy(&r->config, &config));
+    tess_search_configure(l, &config);
+    EXPECT_OK(tess_config_check_step(&config, request.n_ranks));
+    request.config = &config;
+    const tess_status status = tess_plan_make(r->planner, &request, &plan);
+    tess_config_free(&config);
+    tess_error_clear();
+    return status == TESS_OK && plan.memory.missing == 0 ? plan.time.step_s : INFINITY;
+}
+
+/* Schedules and sequence parallelism, planned one by one by this test, which does not use the search's axes. */
+static void schedules_and_sequence_parallelism_are_searched(void)
+{
+    rig r;
+    tess_search found;
+    begin(&r, 4);
+    EXPECT_OK(tess_config_override(&r.config, "training.seq_len=24"));
+    r.request.only = "pp=2,tp=2,micro=1";
+    EXPECT_OK(tess_search_layouts(r.mem, r.planner, &r.request, &found));
+    double best = INFINITY;
+    int n_fit = 0;
+    bool differs = false;
+    for (int schedule = 0; schedule < 6; schedule++)
+        for (int sequence = 0; sequence < 2; sequence++) {
+            tess_search_layout l = found.layouts[0];
+            l.schedule = schedule;
+            l.sequence = sequence;
+            l.recompute = 0;
+            const double step_s = step_of(&r, &l);
+            differs |= isfinite(best) && isfinite(step_s) && step_s != best;
+            best = fmin(best, step_s);
+            n_fit += isfinite(step_s);
+        }
+    EXPECT(n_fit > 6 && differs);
+    EXPECT(step_of(&r, &found.layouts[0]) == best);
+    tess_search_free(&found);
+    r.request.only = "pp=2,tp=2,micro=1,sp=off,schedule=zbv";
+    EXPECT_OK(tess_search_layouts(r.mem, r.planner, &r.request, &found));
+    EXPECT(found.n_fits > 0 && found.layouts[0].sequence == 0 && found.layouts[0].schedule == 4);
+    tess_search_free(&found);
+    end(&r);
+}
+
+/* State moves to the host if there is room for no layout: the least with which a layout fits. */
+static void offload_is_used_where_nothing_fits(void)
+{
+    rig r;
+    tess_search all, found;
+    begin(&r, 4);
+    r.request.only = "pp=1,tp=1,tp=2";
+    EXPECT_OK(tess_search_layouts(r.mem, r.planner, &r.request, &found));
+    EXPECT(found.n_fits > 0);
+    for (int i = 0; i < found.n; i++)
+        EXPECT_INT(found.layouts[i].offload, 0); /* a layout that fits needs no offload */
+    tess_search_free(&found);
+    r.request.exhaustive = true;
+    r.request.only = "pp=1,tp=1,tp=2,recompute=full";
+    EXPECT_OK(tess_search_layouts(r.mem, r.planner, &r.request, &all));
+    double least = INFINITY;
+    for (int i = 0; i < all.n_fits; i++)
+        least = fmin(least, all.layouts[i].bytes);
+    tess_search_free(&all);
+    r.machine.memory.gb = 0.98 * least / 1e9;
+    r.request.only = "pp=1,tp=1,tp=2";
+    EXPECT_OK(tess_search_layouts(r.mem, r.planner, &r.request, &all));
+    r.request.exhaustive = false;
+    EXPECT_OK(tess_search_layouts(r.mem, r.planner, &r.request, &found));
+    EXPECT(found.n_fits > 0 && all.n_fits > 0);
+    for (int i = 0; i < 3 && i < all.n_fits; i++)
+        EXPECT(found.layouts[i].step_s == all.layouts[i].step_s);
+    for (int i = 0; i < found.n_fits; i++)
+        EXPECT(found.layouts[i].offload > 0 && found.layouts[i].bytes <= r.machine.memory.gb * 1e9);
+    tess_search_layout less = found.layouts[0];
+    less.offload--;
+    EXPECT(isinf(step_of(&r, &less)));
+    tess_search_free(&found);
+    tess_search_free(&all);
+    r.request.only = "pp=1,tp=1,offload=optimizer,recompute=none,micro=1";
+    r.machine.memory.gb = 10;
+    EXPECT_OK(tess_search_layouts(r.mem, r.planner, &r.request, &found));
+    EXPECT(found.n_fits > 0);
+    for (int i = 0; i < found.n_fits; i++) {
+        tess_search_layout none = found.layouts[i];
+        EXPECT_INT(none.offload, 1);
+        none.offload = 0;
+        EXPECT(step_of(&r, &none) < found.layouts[i].step_s); /* copies take time on the link */
+    }
+    tess_search_free(&found);
+    end(&r);
+}
+
+static void precision_is_searched_when_it_is_asked_for(void)
+{
+    rig r;
+    tess_search all, found;
+    begin(&r, 4);
+    r.request.only = "pp=1,strategy=full";
+    EXPECT_OK(tess_search_layouts(r.mem, r.planner, &r.request, &found));
+    for (int i = 0; i < found.n; i++)
+        EXPECT_INT(found.layouts[i].precision, 0);
+    tess_search_free(&found);
+    r.machine.compute.fp8_tflops = 200;
+    r.machine.fp8_products = true;
+    r.request.varies_precision = true;
+    EXPECT_OK(tess_search_layouts(r.mem, r.planner, &r.request, &found));
+    r.request.exhaustive = true;
+    EXPECT_OK(tess_search_layouts(r.mem, r.planner, &r.request, &all));
+    int seen = 0;
+    for (int i = 0; i < all.n_fits; i++)
+        seen |= 1 << all.layouts[i].precision;
+    EXPECT_INT(seen, 2 | 4 | 8); /* bf16, fp32, fp8 */
+    for (int i = 0; i < 3; i++)
+        EXPECT(found.layouts[i].step_s == all.layouts[i].step_s);
+    tess_search_free(&found);
+    tess_search_free(&all);
+    end(&r);
 }
 
 static const test_case cases[] = {
+    CASE(schedules_and_sequence_parallelism_are_searched),
+    CASE(offload_is_used_where_nothing_fits),
+    CASE(precision_is_searched_when_it_is_asked_for),
     CASE(bounds_hide_no_layout_of_dense_models),
     CASE(bounds_hide_no_layout_of_counted_gpus),
     CASE(bounds_hide_no_layout_of_offloaded_state),

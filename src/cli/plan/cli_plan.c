@@ -10,9 +10,8 @@
 #include "base/text/json.h"
 #include "bench/plan/calibrate.h"
 #include "bench/plan/measure_plan.h"
-#include "cli/plan/load_machine.h"
+#include "cli/plan/plan_run.h"
 #include "engine/model/adapter.h"
-#include "engine/model/model_file.h"
 #include "plan/kernel_times.h"
 #include "plan/batch_choice.h"
 #include "plan/plan.h"
@@ -29,14 +28,8 @@ typedef struct plan_flags {
 } plan_flags;
 
 typedef struct plan_session {
-    tess_mem *mem;
+    cli_plan_run run;
     const plan_flags *flags;
-    tess_config config;
-    tess_model_config model;
-    tess_kernel_times times;
-    char times_path[CLI_TIMES_PATH];
-    tess_machine machine;
-    tess_planner *planner;
     tess_plan_request request;
     bool chooses; /* training.local_batch_size=auto */
     tess_batch_choice micro;
@@ -46,11 +39,11 @@ typedef struct plan_session {
 static tess_status save_times(plan_session *s)
 {
     char folder[1024];
-    snprintf(folder, sizeof(folder), "%s", s->times_path);
+    snprintf(folder, sizeof(folder), "%s", s->run.times_path);
     *strrchr(folder, '/') = '\0';
     TESS_TRY(tess_os_make_dirs(folder));
-    (void)tess_machine_fingerprint(s->times.machine, sizeof(s->times.machine));
-    return tess_kernel_times_save(&s->times, s->times_path);
+    (void)tess_machine_fingerprint(s->run.times.machine, sizeof(s->run.times.machine));
+    return tess_kernel_times_save(&s->run.times, s->run.times_path);
 }
 
 static const tess_form_part calibrated_form[] = {
@@ -62,24 +55,16 @@ static const tess_form_part calibrated_form[] = {
 static tess_status report_calibration(plan_session *s)
 {
     TESS_TRY(save_times(s));
-    json_t *report = json_pack("{s:I, s:I, s:o}", "kernels", (json_int_t)s->times.n_calls, "operations",
-                               (json_int_t)s->times.n_ops, "path", tess_json_text(s->times_path));
-    return cli_report(s->mem, report, calibrated_form, s->flags->style, JSON_INDENT(2));
+    json_t *report = json_pack("{s:I, s:I, s:o}", "kernels", (json_int_t)s->run.times.n_calls, "operations",
+                               (json_int_t)s->run.times.n_ops, "path", tess_json_text(s->run.times_path));
+    return cli_report(s->run.mem, report, calibrated_form, s->flags->style, JSON_INDENT(2));
 }
 
 /* ---- The request ---- */
-static tess_status load_run(plan_session *s, char *const *words, int n_words)
-{
-    const char *path = tess_config_take_path(&words, &n_words);
-    TESS_TRY(tess_config_load(s->mem, path, words, n_words, &s->config));
-    s->chooses = tess_config_batch_is_open(&s->config);
-    return tess_config_load_model(&s->config, NULL, &s->model);
-}
-
 static tess_status check_run(plan_session *s)
 {
-    TESS_TRY(tess_config_check_step(&s->config, (int)s->flags->ranks));
-    return tess_config_check_trainable(s->mem, &s->config, &s->model);
+    TESS_TRY(tess_config_check_step(&s->run.config, (int)s->flags->ranks));
+    return tess_config_check_trainable(s->run.mem, &s->run.config, &s->run.model);
 }
 
 static tess_status make_request(plan_session *s)
@@ -88,20 +73,17 @@ static tess_status make_request(plan_session *s)
     TESS_CHECK(f->hosts == 0 || f->ranks % f->hosts == 0, TESS_E_INVALID,
                "--hosts %lld: %lld ranks do not divide evenly: give a divisor of the ranks", (long long)f->hosts,
                (long long)f->ranks);
-    s->request = (tess_plan_request){.config = &s->config,
-                                     .model = &s->model,
-                                     .machine = &s->machine,
-                                     .n_ranks = (int)f->ranks,
-                                     .ranks_a_host = f->hosts > 0 ? (int)(f->ranks / f->hosts) : 0,
-                                     .options = f->options};
+    s->request = cli_plan_run_request(&s->run, (int)f->ranks);
+    s->request.ranks_a_host = f->hosts > 0 ? (int)(f->ranks / f->hosts) : 0;
+    s->request.options = f->options;
     s->request.options.full_ranks = true;
-    return tess_planner_create(s->mem, &s->planner);
+    return TESS_OK;
 }
 
 /* Whether each rank has a share of a host's memory for itself: training.memory_budget. A GPU is one rank's anyway. */
 static bool is_by_rank(const plan_session *s)
 {
-    return s->config.training.memory_budget > 0 && s->machine.machine.kind == TESS_MACHINE_CPU;
+    return s->run.config.training.memory_budget > 0 && s->run.machine.machine.kind == TESS_MACHINE_CPU;
 }
 
 /* Returns what a configuration needs of the machine's memory, or of a rank's share. */
@@ -111,7 +93,7 @@ static tess_status need_of(void *self, const tess_config *config, double *bytes)
     const plan_session *s = self;
     tess_plan_request request = s->request;
     request.config = config;
-    TESS_TRY(tess_plan_memory_of(s->planner, &request, &memory));
+    TESS_TRY(tess_plan_memory_of(s->run.planner, &request, &memory));
     const bool of_rank = is_by_rank(s);
     const double room = of_rank ? (double)config->training.memory_budget : memory.room;
     *bytes = of_rank ? tess_pools_sum(memory.most.pool) : memory.bytes;
@@ -123,10 +105,10 @@ static tess_status need_of(void *self, const tess_config *config, double *bytes)
 /* Chooses training.local_batch_size=auto for the machine. If nothing fits, the smallest is planned, and refused. */
 static tess_status choose_batch(plan_session *s)
 {
-    const double budget = (double)s->config.training.memory_budget, most = s->machine.memory.gb * 1e9;
+    const double budget = (double)s->run.config.training.memory_budget, most = s->run.machine.memory.gb * 1e9;
     const double room = budget > 0 && (most == 0 || is_by_rank(s) || budget < most) ? budget : most;
-    const tess_batch_search search = {.config = &s->config,
-                                      .model = &s->model,
+    const tess_batch_search search = {.config = &s->run.config,
+                                      .model = &s->run.model,
                                       .n_ranks = (int)s->flags->ranks,
                                       .room = room,
                                       .need = need_of,
@@ -134,9 +116,9 @@ static tess_status choose_batch(plan_session *s)
     TESS_CHECK(room > 0, TESS_E_INVALID,
                "training.local_batch_size=auto: the memory of '%s' is not known: set training.memory_budget, or a "
                "number of rows",
-               s->machine.machine.name);
-    TESS_TRY(tess_batch_choose(s->mem, &search, &s->micro));
-    s->config.training.local_batch_size = s->micro.rows;
+               s->run.machine.machine.name);
+    TESS_TRY(tess_batch_choose(s->run.mem, &search, &s->micro));
+    s->run.config.training.local_batch_size = s->micro.rows;
     return TESS_OK;
 }
 
@@ -159,8 +141,8 @@ static uint64_t key_of(const plan_session *s)
 /* Applies the stored difference of this configuration. Returns the factor; 1: there is none. */
 static double correct(const plan_session *s, tess_plan_time *t)
 {
-    const double factor = s->machine.times != NULL && s->flags->no_corrections == NULL
-                              ? tess_kernel_times_factor(&s->times, key_of(s))
+    const double factor = s->run.machine.times != NULL && s->flags->no_corrections == NULL
+                              ? tess_kernel_times_factor(&s->run.times, key_of(s))
                               : 1;
     tess_plan_time_scale(t, factor);
     return factor;
@@ -173,11 +155,11 @@ static tess_status check_room(plan_session *s, const tess_plan *plan)
     char bytes[32], room[32], missing[32], with[640];
     if (plan->memory.missing <= 0)
         return TESS_OK;
-    const tess_plan_shortage lack = tess_plan_short_of(&s->machine, plan->memory.bytes, plan->memory.missing);
-    TESS_TRY(tess_plan_would_fit(s->planner, &s->request, with, sizeof(with)));
+    const tess_plan_shortage lack = tess_plan_short_of(&s->run.machine, plan->memory.bytes, plan->memory.missing);
+    TESS_TRY(tess_plan_would_fit(s->run.planner, &s->request, with, sizeof(with)));
     return TESS_FAIL(TESS_E_INVALID,
                      "this does not fit on '%s': %s%s are needed, %s are there, %s too little. It would fit %s",
-                     s->machine.machine.name, tess_format_bytes(lack.bytes, bytes, sizeof(bytes)),
+                     s->run.machine.machine.name, tess_format_bytes(lack.bytes, bytes, sizeof(bytes)),
                      lack.of_gpu_host ? " of a host's memory" : "", tess_format_bytes(lack.room, room, sizeof(room)),
                      tess_format_bytes(lack.missing, missing, sizeof(missing)), with);
 }
@@ -185,14 +167,14 @@ static tess_status check_room(plan_session *s, const tess_plan *plan)
 static tess_status show_plan(plan_session *s)
 {
     tess_plan plan;
-    TESS_TRY(tess_plan_make(s->planner, &s->request, &plan));
+    TESS_TRY(tess_plan_make(s->run.planner, &s->request, &plan));
     const double factor = correct(s, &plan.time);
     json_t *report = tess_plan_json(&s->request, &plan);
     if (factor != 1)
         json_object_set_new(report, "corrected", json_real(factor));
     if (s->chooses)
         json_object_set_new(report, "micro_batch", chosen_json(s));
-    TESS_TRY(cli_report(s->mem, report, tess_plan_form, s->flags->style, JSON_INDENT(2)));
+    TESS_TRY(cli_report(s->run.mem, report, tess_plan_form, s->flags->style, JSON_INDENT(2)));
     return check_room(s, &plan);
 }
 
@@ -210,64 +192,65 @@ static tess_status measure(plan_session *s)
     tess_plan plan;
     tess_measured_step step;
     tess_memory_of_rank rank0;
-    const tess_memory_plan of = tess_memory_plan_of(&s->config, (int)s->flags->ranks);
+    const tess_memory_plan of = tess_memory_plan_of(&s->run.config, (int)s->flags->ranks);
     TESS_CHECK(cli_machine_is_here(s->flags->machine), TESS_E_INVALID,
                "--measure runs steps on this machine: leave --machine out");
-    TESS_TRY(tess_plan_make(s->planner, &s->request, &plan));
-    TESS_TRY(tess_memory_predict_rank(&s->model, &of, 0, &rank0));
+    TESS_TRY(tess_plan_make(s->run.planner, &s->request, &plan));
+    TESS_TRY(tess_memory_predict_rank(&s->run.model, &of, 0, &rank0));
     TESS_TRY(tess_measure_step(&s->request, (int)s->flags->steps, &step));
     const tess_step_correction correction = {.config = key_of(s), .factor = step.step_s / plan.time.step_s};
-    const bool stores = s->machine.times != NULL;
+    const bool stores = s->run.machine.times != NULL;
     if (stores) {
-        TESS_TRY(tess_kernel_times_correct(&s->times, &correction));
+        TESS_TRY(tess_kernel_times_correct(&s->run.times, &correction));
         TESS_TRY(save_times(s));
     }
     json_t *report = json_pack("{s:i, s:I, s:I, s:o}", "version", 1, "steps", (json_int_t)s->flags->steps, "ranks",
                                (json_int_t)s->flags->ranks, "rows", tess_measured_json(&plan, &rank0, &step));
     json_object_set_new(report, "stored", json_boolean(stores));
-    return cli_report(s->mem, report, measured_form, s->flags->style, JSON_INDENT(2));
+    return cli_report(s->run.mem, report, measured_form, s->flags->style, JSON_INDENT(2));
 }
 
 /* Measures the calls of a configuration, or without one the usual set. */
 static tess_status calibrate(plan_session *s, bool has_config)
 {
     const int n = (int)s->flags->ranks;
-    s->times.n_corrections = 0; /* they belong to the old times */
+    s->run.times.n_corrections = 0; /* they belong to the old times */
     if (!has_config) {
-        TESS_TRY(tess_calibrate_usual(s->mem, n > 1 ? n : tess_os_cores(), &s->times));
+        TESS_TRY(tess_calibrate_usual(s->run.mem, n > 1 ? n : tess_os_cores(), &s->run.times));
         return report_calibration(s);
     }
-    TESS_TRY(tess_calibrate_peaks(s->mem, &s->times));
-    TESS_TRY(tess_calibrate_kernels(&s->config, &s->model, n, SAMPLES, &s->times));
-    TESS_TRY(tess_calibrate_operations(n, &s->times));
+    TESS_TRY(tess_calibrate_peaks(s->run.mem, &s->run.times));
+    TESS_TRY(tess_calibrate_kernels(&s->run.config, &s->run.model, n, SAMPLES, &s->run.times));
+    TESS_TRY(tess_calibrate_operations(n, &s->run.times));
     return report_calibration(s);
 }
 
-/* Loads the times that a plan of this machine stands on. A calibration replaces a file that cannot be read. */
-static tess_status load_times_for(plan_session *s)
+/* Loads the times that a calibration adds to. It replaces a file that cannot be read. */
+static tess_status load_old_times(plan_session *s)
 {
-    if (s->flags->calibrate == NULL && !cli_machine_is_here(s->flags->machine))
-        return TESS_OK;
-    tess_status status = cli_load_times(s->mem, s->flags->cache, &s->times, s->times_path);
-    if (status != TESS_E_FORMAT || s->flags->calibrate == NULL)
+    tess_status status = cli_load_times(s->run.mem, s->flags->cache, &s->run.times, s->run.times_path);
+    if (status != TESS_E_FORMAT)
         return status;
     tess_error_clear();
-    tess_kernel_times_free(&s->times);
+    tess_kernel_times_free(&s->run.times);
     return TESS_OK;
 }
 
 static tess_status run_session(plan_session *s, char *const *words, int n_words)
 {
-    TESS_TRY(load_times_for(s));
+    const bool calibrates = s->flags->calibrate != NULL;
     if (n_words > 0)
-        TESS_TRY(load_run(s, words, n_words));
-    if (n_words > 0 && (s->flags->calibrate != NULL || !s->chooses))
+        TESS_TRY(cli_plan_run_load(&s->run, words, n_words));
+    s->chooses = n_words > 0 && tess_config_batch_is_open(&s->run.config);
+    if (n_words > 0 && (calibrates || !s->chooses))
         TESS_TRY(check_run(s));
-    if (s->flags->calibrate != NULL)
+    if (calibrates) {
+        TESS_TRY(load_old_times(s));
         return calibrate(s, n_words > 0);
-    TESS_TRY(cli_load_machine(s->mem, s->flags->machine, s->flags->price, &s->times, &s->machine));
+    }
+    TESS_TRY(cli_plan_run_on(&s->run, s->flags->machine, s->flags->cache, s->flags->price));
     if (s->flags->fp8_products != NULL)
-        TESS_TRY(cli_machine_use_fp8(&s->machine));
+        TESS_TRY(cli_machine_use_fp8(&s->run.machine));
     TESS_TRY(make_request(s));
     if (s->chooses) {
         TESS_TRY(choose_batch(s));
@@ -315,11 +298,9 @@ static int run(tess_mem *mem, int argc, char **argv)
     if (n_words == 0 && f.calibrate == NULL)
         return cli_misuse(&cli_plan, "name a configuration");
     f.options.failures_per_day = failures;
-    plan_session s = {.mem = mem, .flags = &f};
+    plan_session s = {.run.mem = mem, .flags = &f};
     tess_status status = run_session(&s, argv + 1, n_words);
-    tess_planner_destroy(&s.planner);
-    tess_kernel_times_free(&s.times);
-    tess_config_free(&s.config);
+    cli_plan_run_end(&s.run);
     return cli_end(status);
 }
 

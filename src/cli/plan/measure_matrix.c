@@ -5,8 +5,7 @@
 #include "bench/plan/plan_matrix.h"
 #include "cli/cli.h"
 #include "cli/plan/cli_plan.h"
-#include "cli/plan/load_machine.h"
-#include "engine/model/model_file.h"
+#include "cli/plan/plan_run.h"
 
 typedef struct matrix_flags {
     const char *ranks, *folder, *context;
@@ -15,15 +14,10 @@ typedef struct matrix_flags {
     tess_form_style style;
 } matrix_flags;
 
-/* A request, with everything that it borrows. */
+/* A request, with the run that it borrows. */
 typedef struct matrix_job {
-    tess_mem *mem;
+    cli_plan_run run;
     const matrix_flags *flags;
-    tess_config config;
-    tess_model_config model;
-    tess_kernel_times times;
-    tess_machine machine;
-    tess_planner *planner;
     tess_matrix_request request;
 } matrix_job;
 
@@ -49,39 +43,24 @@ static tess_status choose_rows(matrix_job *job)
     return TESS_OK;
 }
 
-static tess_status fix_batch(matrix_job *job, int n_ranks)
-{
-    TESS_AUTO(tess_config_free) tess_config checked = {0};
-    tess_config_assume_batch(&job->config);
-    TESS_TRY(tess_config_copy(&job->config, &checked));
-    TESS_TRY(tess_config_check_step(&checked, n_ranks));
-    job->config.training.global_batch_size = checked.training.global_batch_size;
-    return TESS_OK;
-}
-
 static tess_status measure(matrix_job *job, char *const *words, int n_words)
 {
     tess_ranks ranks;
-    char path[CLI_TIMES_PATH];
+    cli_plan_run *run = &job->run;
     json_t *report;
-    const char *config = tess_config_take_path(&words, &n_words);
     TESS_TRY(cli_count_ranks(job->flags->ranks, &ranks));
-    TESS_TRY(tess_config_load(job->mem, config, words, n_words, &job->config));
-    TESS_TRY(tess_config_load_model(&job->config, NULL, &job->model));
-    TESS_TRY(cli_load_times(job->mem, NULL, &job->times, path));
-    TESS_TRY(cli_load_machine(job->mem, NULL, 0, &job->times, &job->machine));
-    TESS_TRY(fix_batch(job, ranks.n));
-    TESS_TRY(tess_planner_create(job->mem, &job->planner));
-    job->request = (tess_matrix_request){
-        .plan = {.config = &job->config, .model = &job->model, .machine = &job->machine, .n_ranks = ranks.n},
-        .n_steps = (int)job->flags->steps,
-        .n_rounds = (int)job->flags->rounds,
-        .progress = show_progress,
-        .self = job};
+    TESS_TRY(cli_plan_run_load(run, words, n_words));
+    TESS_TRY(cli_plan_run_on(run, NULL, NULL, 0));
+    TESS_TRY(cli_plan_run_fix_batch(run, ranks.n));
+    job->request = (tess_matrix_request){.plan = cli_plan_run_request(run, ranks.n),
+                                         .n_steps = (int)job->flags->steps,
+                                         .n_rounds = (int)job->flags->rounds,
+                                         .progress = show_progress,
+                                         .self = job};
     TESS_TRY(choose_rows(job));
-    const tess_status status = tess_matrix_measure(job->mem, job->planner, &job->request, &report);
+    const tess_status status = tess_matrix_measure(run->mem, run->planner, &job->request, &report);
     cli_status_clear();
-    return status == TESS_OK ? cli_report(job->mem, report, tess_matrix_form, job->flags->style, JSON_INDENT(2))
+    return status == TESS_OK ? cli_report(run->mem, report, tess_matrix_form, job->flags->style, JSON_INDENT(2))
                              : status;
 }
 
@@ -97,14 +76,12 @@ static int run(tess_mem *mem, int argc, char **argv)
          .max = 500},
         {"--rounds", "N", "rounds over all rows (3)", .integer = &f.rounds, .min = 1, .max = TESS_MATRIX_ROUNDS},
         CLI_STYLES(&f.style)};
-    matrix_job job = {.mem = mem, .flags = &f};
+    matrix_job job = {.run.mem = mem, .flags = &f};
     const int n = cli_parse(argc, argv, &cli_plan_matrix, flags, sizeof(flags) / sizeof(flags[0]));
     if (n == 0)
         return cli_misuse(&cli_plan_matrix, "name a configuration file, or section.key=value");
     const tess_status status = measure(&job, argv + 1, n);
-    tess_planner_destroy(&job.planner);
-    tess_kernel_times_free(&job.times);
-    tess_config_free(&job.config);
+    cli_plan_run_end(&job.run);
     return cli_end(status);
 }
 

@@ -3,8 +3,7 @@
 
 #include "cli/cli.h"
 #include "cli/plan/cli_plan.h"
-#include "cli/plan/load_machine.h"
-#include "engine/model/model_file.h"
+#include "cli/plan/plan_run.h"
 #include "plan/plan_pictures.h"
 
 typedef struct draw_flags {
@@ -13,15 +12,10 @@ typedef struct draw_flags {
     tess_form_style style;
 } draw_flags;
 
-/* A request, with everything that it borrows. */
+/* A request, with the run that it borrows. */
 typedef struct pictures_job {
-    tess_mem *mem;
+    cli_plan_run run;
     const draw_flags *flags;
-    tess_config config;
-    tess_model_config model;
-    tess_kernel_times times;
-    tess_machine machine;
-    tess_planner *planner;
     tess_pictures_request request;
 } pictures_job;
 
@@ -43,39 +37,22 @@ static void choose_layouts(pictures_job *job)
         q->layouts[q->n_layouts++] = *layout;
 }
 
-/* Sets an open batch of a step to what the ranks of the configuration's layout make it. */
-static tess_status fix_batch(pictures_job *job, int n_ranks)
-{
-    TESS_AUTO(tess_config_free) tess_config checked = {0};
-    tess_config_assume_batch(&job->config);
-    TESS_TRY(tess_config_copy(&job->config, &checked));
-    TESS_TRY(tess_config_check_step(&checked, n_ranks));
-    job->config.training.global_batch_size = checked.training.global_batch_size;
-    return TESS_OK;
-}
-
 static tess_status draw(pictures_job *job, char *const *words, int n_words)
 {
     tess_ranks ranks;
-    char path[CLI_TIMES_PATH];
-    TESS_AUTO(tess_buffer_free) tess_buffer page = {.mem = job->mem};
+    cli_plan_run *run = &job->run;
+    TESS_AUTO(tess_buffer_free) tess_buffer page = {.mem = run->mem};
     json_t *report;
-    const char *config = tess_config_take_path(&words, &n_words);
     TESS_TRY(cli_count_ranks(job->flags->ranks, &ranks));
-    TESS_TRY(tess_config_load(job->mem, config, words, n_words, &job->config));
-    TESS_TRY(tess_config_load_model(&job->config, NULL, &job->model));
-    if (cli_machine_is_here(job->flags->machine))
-        TESS_TRY(cli_load_times(job->mem, NULL, &job->times, path));
-    TESS_TRY(cli_load_machine(job->mem, job->flags->machine, 0, &job->times, &job->machine));
-    TESS_TRY(fix_batch(job, ranks.n));
-    TESS_TRY(tess_planner_create(job->mem, &job->planner));
-    job->request.plan =
-        (tess_plan_request){.config = &job->config, .model = &job->model, .machine = &job->machine, .n_ranks = ranks.n};
+    TESS_TRY(cli_plan_run_load(run, words, n_words));
+    TESS_TRY(cli_plan_run_on(run, job->flags->machine, NULL, 0));
+    TESS_TRY(cli_plan_run_fix_batch(run, ranks.n));
+    job->request.plan = cli_plan_run_request(run, ranks.n);
     choose_layouts(job);
-    TESS_TRY(tess_plan_pictures(job->mem, job->planner, &job->request, &report));
+    TESS_TRY(tess_plan_pictures(run->mem, run->planner, &job->request, &report));
     if (job->flags->style != TESS_FORM_HTML)
-        return cli_report(job->mem, report, tess_plan_pictures_form, job->flags->style, JSON_INDENT(2));
-    tess_status status = tess_plan_page(job->mem, report, &page);
+        return cli_report(run->mem, report, tess_plan_pictures_form, job->flags->style, JSON_INDENT(2));
+    tess_status status = tess_plan_page(run->mem, report, &page);
     json_decref(report);
     return cli_print_text(status, &page);
 }
@@ -90,14 +67,12 @@ static int run(tess_mem *mem, int argc, char **argv)
                               {"--layout", "SETTINGS ...",
                                "settings of a layout, in quotation marks (the usual strategies)", .text = f.layouts},
                               CLI_STYLES(&f.style)};
-    pictures_job job = {.mem = mem, .flags = &f};
+    pictures_job job = {.run.mem = mem, .flags = &f};
     const int n = cli_parse(argc, argv, &cli_plan_draw, flags, sizeof(flags) / sizeof(flags[0]));
     if (n == 0)
         return cli_misuse(&cli_plan_draw, "name a configuration file, or section.key=value");
     const tess_status status = draw(&job, argv + 1, n);
-    tess_planner_destroy(&job.planner);
-    tess_kernel_times_free(&job.times);
-    tess_config_free(&job.config);
+    cli_plan_run_end(&job.run);
     return cli_end(status);
 }
 

@@ -7,9 +7,8 @@
 #include "base/text/text.h"
 #include "cli/cli.h"
 #include "cli/plan/cli_plan.h"
-#include "cli/plan/load_machine.h"
+#include "cli/plan/plan_run.h"
 #include "cli/plan/written_config.h"
-#include "engine/model/model_file.h"
 #include "plan/search/layout_search.h"
 
 enum { JSON_VERSION = 1, MOST_TOP = 50, MORE_RANKS = 4 };
@@ -17,7 +16,7 @@ enum { JSON_VERSION = 1, MOST_TOP = 50, MORE_RANKS = 4 };
 static const double gib = 1 << 30;
 
 typedef struct search_flags {
-    const char *ranks, *machine, *only, *why_not, *write;
+    const char *ranks, *machine, *only, *why_not, *write, *axes, *fp8_products;
     int64_t hosts, top;
     double price;
     tess_form_style style;
@@ -25,14 +24,8 @@ typedef struct search_flags {
 
 /* A search, with everything that its report needs. */
 typedef struct search_job {
-    tess_mem *mem;
+    cli_plan_run run;
     const search_flags *flags;
-    const char *path; /* path of the configuration; NULL: none */
-    tess_config config;
-    tess_model_config model;
-    tess_kernel_times times;
-    tess_machine machine;
-    tess_planner *planner;
     tess_search_request request;
     tess_search found;
 } search_job;
@@ -51,7 +44,7 @@ static void show_progress(void *self, int n_done, int n_all)
 static tess_status place_ranks(const search_job *job, tess_plan_request *plan)
 {
     const int hosts = (int)job->flags->hosts, n = plan->n_ranks;
-    plan->ranks_a_host = hosts > 0 ? n / hosts : tess_machine_ranks_a_host(&job->machine, n);
+    plan->ranks_a_host = hosts > 0 ? n / hosts : tess_machine_ranks_a_host(&job->run.machine, n);
     TESS_CHECK((hosts == 0 || n % hosts == 0) && n % plan->ranks_a_host == 0, TESS_E_INVALID,
                "%d ranks do not divide evenly among hosts of %d: give another -n, or --hosts", n,
                hosts > 0 ? (n + hosts - 1) / hosts : plan->ranks_a_host);
@@ -109,16 +102,22 @@ static int count(const tess_search *s, tess_search_outcome outcome)
 {
     int n = 0;
     for (int i = 0; i < s->n; i++)
-        n += s->layouts[i].outcome == outcome;
+        n += s->layouts[i].outcome == outcome ? s->layouts[i].n_members : 0;
     return n;
 }
 
 /* The reason that most of the refused layouts share does not exist: the first one is an example. */
 static json_t *outcome_json(const tess_search *s)
 {
-    json_t *json =
-        json_pack("{s:i, s:i, s:i, s:i, s:i}", "n", s->n, "fits", s->n_fits, "slower", count(s, TESS_SEARCH_SLOWER),
-                  "too_large", count(s, TESS_SEARCH_TOO_LARGE), "refused", count(s, TESS_SEARCH_REFUSED));
+    static const char *const names[TESS_SEARCH_OUTCOMES] = {"fits", "slower", "too_large", "refused"};
+    json_t *json = json_object();
+    int n = 0;
+    for (int outcome = 0; outcome < TESS_SEARCH_OUTCOMES; outcome++) {
+        const int of_outcome = count(s, (tess_search_outcome)outcome);
+        json_object_set_new(json, names[outcome], json_integer(of_outcome));
+        n += of_outcome;
+    }
+    json_object_set_new(json, "n", json_integer(n));
     for (int i = s->n_fits; i < s->n; i++)
         if (s->layouts[i].outcome == TESS_SEARCH_REFUSED) {
             json_object_set_new(json, "refused_first", json_string(s->layouts[i].reason));
@@ -130,7 +129,7 @@ static json_t *outcome_json(const tess_search *s)
 /* Returns what a layout that does not fit needs of the memory that lacks most. */
 static tess_plan_shortage shortage_of(const search_job *job, const tess_search_layout *l)
 {
-    return tess_plan_short_of(&job->machine, l->bytes, l->missing);
+    return tess_plan_short_of(&job->run.machine, l->bytes, l->missing);
 }
 
 static const char *owner_of(const tess_plan_shortage *lack)
@@ -157,7 +156,7 @@ static tess_status try_ranks(search_job *job, tess_search_request *request, char
     tess_search more;
     fits[0] = '\0';
     TESS_TRY(place_ranks(job, &request->plan));
-    tess_status status = tess_search_layouts(job->mem, job->planner, request, &more);
+    tess_status status = tess_search_layouts(job->run.mem, job->run.planner, request, &more);
     if (status == TESS_E_INVALID) {
         tess_error_clear();
         return TESS_OK;
@@ -175,7 +174,7 @@ static tess_status would_fit(search_job *job, json_t *report)
     char fits[TESS_SEARCH_TEXT] = "";
     tess_search_request request = job->request;
     TESS_AUTO(tess_config_free) tess_config config = {0};
-    TESS_TRY(tess_config_copy(&job->config, &config));
+    TESS_TRY(tess_config_copy(&job->run.config, &config));
     request.plan.config = &config;
     request.without_nearest = true;
     for (int i = 0; i < MORE_RANKS && fits[0] == '\0'; i++) {
@@ -196,7 +195,7 @@ static tess_status why_not(search_job *job, json_t *report)
     tess_search other;
     char text[TESS_SEARCH_TEXT], why[TESS_SEARCH_TEXT] = "";
     request.only = job->flags->why_not;
-    TESS_TRY(tess_search_layouts(job->mem, job->planner, &request, &other));
+    TESS_TRY(tess_search_layouts(job->run.mem, job->run.planner, &request, &other));
     const tess_search_layout *best = &other.layouts[0];
     tess_search_describe(best, text, sizeof(text));
     if (best->outcome == TESS_SEARCH_REFUSED)
@@ -255,12 +254,12 @@ static tess_status write_best(search_job *job, json_t *report)
     TESS_AUTO(tess_config_free) tess_config best = {0};
     char line[1024], head[2 * TESS_SEARCH_TEXT], layout[TESS_SEARCH_TEXT];
     TESS_CHECK(job->found.n_fits > 0, TESS_E_INVALID, "--write: no layout fits, so nothing is written");
-    TESS_TRY(tess_config_copy(&job->config, &best));
+    TESS_TRY(tess_config_copy(&job->run.config, &best));
     tess_search_configure(&job->found.layouts[0], &best);
     tess_search_describe(&job->found.layouts[0], layout, sizeof(layout));
     snprintf(head, sizeof(head), "%s\nfor %d ranks of %s, by tessera plan search", layout, job->request.plan.n_ranks,
-             job->machine.machine.name);
-    TESS_TRY(cli_config_write(job->mem, &best, head, job->flags->write));
+             job->run.machine.machine.name);
+    TESS_TRY(cli_config_write(job->run.mem, &best, head, job->flags->write));
     launch_line(job, line, sizeof(line));
     json_object_update_new(report, json_pack("{s:s, s:s}", "written", job->flags->write, "launch", line));
     return TESS_OK;
@@ -277,9 +276,9 @@ static tess_status fill_report(search_job *job, json_t *report)
     }
     json_object_update_new(
         report, json_pack("{s:i, s:s, s:i, s:s, s:I, s:I, s:o, s:o}", "version", JSON_VERSION, "type", "tessera-search",
-                          "ranks", job->request.plan.n_ranks, "machine", job->machine.machine.name, "rows",
-                          (json_int_t)job->config.training.global_batch_size, "tokens",
-                          (json_int_t)job->config.training.seq_len, "outcome", outcome_json(s), "top", top));
+                          "ranks", job->request.plan.n_ranks, "machine", job->run.machine.machine.name, "rows",
+                          (json_int_t)job->run.config.training.global_batch_size, "tokens",
+                          (json_int_t)job->run.config.training.seq_len, "outcome", outcome_json(s), "top", top));
     nearest_json(job, report);
     if (s->n_fits == 0)
         TESS_TRY(would_fit(job, report));
@@ -289,39 +288,48 @@ static tess_status fill_report(search_job *job, json_t *report)
 }
 
 /* ---- The command ---- */
-static tess_status read_request(search_job *job, char *const *overrides, int n)
+/* Reads --axes. Precision is the only axis that is not always varied, because it changes results. */
+static tess_status read_axes(search_job *job)
 {
-    tess_ranks ranks;
-    char path[CLI_TIMES_PATH];
-    tess_plan_request *plan = &job->request.plan;
-    TESS_TRY(cli_count_ranks(job->flags->ranks, &ranks));
-    TESS_TRY(tess_config_load(job->mem, job->path, overrides, n, &job->config));
-    TESS_TRY(tess_config_load_model(&job->config, NULL, &job->model));
-    if (cli_machine_is_here(job->flags->machine))
-        TESS_TRY(cli_load_times(job->mem, NULL, &job->times, path));
-    TESS_TRY(cli_load_machine(job->mem, job->flags->machine, job->flags->price, &job->times, &job->machine));
-    tess_config_assume_batch(&job->config); /* the search tries sizes of the micro-batch */
-    if (job->config.training.global_batch_size == 0)
-        job->config.training.global_batch_size = job->config.training.local_batch_size * ranks.n;
-    *plan =
-        (tess_plan_request){.config = &job->config, .model = &job->model, .machine = &job->machine, .n_ranks = ranks.n};
-    TESS_TRY(place_ranks(job, plan));
-    return tess_planner_create(job->mem, &job->planner);
+    if (job->flags->axes == NULL)
+        return TESS_OK;
+    TESS_CHECK(strcmp(job->flags->axes, "precision") == 0, TESS_E_INVALID,
+               "--axes adds precision alone, not '%.60s': all other axes are varied anyway, and --only limits them",
+               job->flags->axes);
+    job->request.varies_precision = true;
+    return TESS_OK;
 }
 
-static tess_status search(search_job *job, char *const *overrides, int n)
+static tess_status read_request(search_job *job, char *const *words, int n)
+{
+    tess_ranks ranks;
+    tess_config *config = &job->run.config;
+    TESS_TRY(cli_count_ranks(job->flags->ranks, &ranks));
+    TESS_TRY(cli_plan_run_load(&job->run, words, n));
+    TESS_TRY(cli_plan_run_on(&job->run, job->flags->machine, NULL, job->flags->price));
+    TESS_TRY(read_axes(job));
+    if (job->flags->fp8_products != NULL)
+        TESS_TRY(cli_machine_use_fp8(&job->run.machine));
+    tess_config_assume_batch(config); /* the search tries sizes of the micro-batch */
+    if (config->training.global_batch_size == 0)
+        config->training.global_batch_size = config->training.local_batch_size * ranks.n;
+    job->request.plan = cli_plan_run_request(&job->run, ranks.n);
+    return place_ranks(job, &job->request.plan);
+}
+
+static tess_status search(search_job *job, char *const *words, int n)
 {
     double shown_s = tess_os_now_s();
-    TESS_TRY(read_request(job, overrides, n));
+    TESS_TRY(read_request(job, words, n));
     job->request.only = job->flags->only;
     job->request.progress = show_progress;
     job->request.self = &shown_s;
-    TESS_TRY(tess_search_layouts(job->mem, job->planner, &job->request, &job->found));
+    TESS_TRY(tess_search_layouts(job->run.mem, job->run.planner, &job->request, &job->found));
     json_t *report = json_object();
     tess_status status = fill_report(job, report);
     cli_status_clear();
     if (status == TESS_OK)
-        return cli_report(job->mem, report, form, job->flags->style, JSON_INDENT(2));
+        return cli_report(job->run.mem, report, form, job->flags->style, JSON_INDENT(2));
     json_decref(report);
     return status;
 }
@@ -335,33 +343,35 @@ static int run(tess_mem *mem, int argc, char **argv)
          "the machine: a name such as h100-sxm, or a file (this machine, as it was calibrated)", .text = &f.machine},
         {"--hosts", "N", "hosts (as many as the machine's devices need)", .integer = &f.hosts, .min = 1,
          .max = 1000000},
-        {"--only", "WORDS", "only layouts such as tp=8,pp=4,strategy=full,schedule=1f1b,micro=2", .text = &f.only},
+        {"--only", "WORDS", "only layouts such as tp=8,pp=4,strategy=full,schedule=1f1b,micro=2,sp=off,offload=none",
+         .text = &f.only},
+        {"--axes", "precision", "also search among bf16, fp32 and fp8, which change the results of the run",
+         .text = &f.axes},
+        {"--fp8-products", NULL, "time products at the machine's FP8 peak; with --axes precision: those of fp8",
+         .text = &f.fp8_products},
         {"--why-not", "WORDS", "compare the best layout with the best one of these", .text = &f.why_not},
         {"--top", "N", "layouts to show (3)", .integer = &f.top, .min = 1, .max = MOST_TOP},
         {"--write", "FILE", "write the best layout's configuration", .text = &f.write},
         CLI_PRICE_FLAG(&f.price),
         CLI_STYLES(&f.style)};
-    search_job job = {.mem = mem, .flags = &f};
-    int n = cli_parse(argc, argv, &cli_plan_search, flags, sizeof(flags) / sizeof(flags[0]));
-    char *const *words = argv + 1;
+    search_job job = {.run.mem = mem, .flags = &f};
+    const int n = cli_parse(argc, argv, &cli_plan_search, flags, sizeof(flags) / sizeof(flags[0]));
     if (n == 0)
         return cli_misuse(&cli_plan_search, "name a configuration file, or section.key=value");
-    job.path = tess_config_take_path(&words, &n);
-    tess_status status = search(&job, words, n);
+    const tess_status status = search(&job, argv + 1, n);
     tess_search_free(&job.found);
-    tess_planner_destroy(&job.planner);
-    tess_kernel_times_free(&job.times);
-    tess_config_free(&job.config);
+    cli_plan_run_end(&job.run);
     return cli_end(status);
 }
 
 const cli_command cli_plan_search = {
     "plan search", "[CONFIG.yaml] [-n RANKS] [--machine NAME] [--why-not WORDS] [--write FILE] [section.key=value ...]",
     "find the layouts of a model on a cluster that make a step soonest\n"
-    "Bounds every way to divide the ranks among axes, plans those that may be among the best, and improves them:\n"
-    "schedules, recomputation. Nothing is started. training.global_batch_size is kept; without it, it is "
-    "local_batch_size times\n"
-    "the ranks.",
+    "Bounds every way to divide the ranks among axes, with all schedules of a pipeline, with and without sequence\n"
+    "parallelism and recomputation, and, where nothing fits, with state in the host's memory. Plans those that may be\n"
+    "among the best. Nothing is started. training.global_batch_size is kept; without it, it is local_batch_size times\n"
+    "the ranks. Words of conditions: pp, dp_replicate, dp_shard, cp, tp, ep, strategy, schedule, method, micro,\n"
+    "reshard, sp, precision, recompute, offload.",
     .examples = "tessera plan search run.yaml -n 8 --machine h100-sxm\n"
                 "tessera plan search run.yaml -n 512 --machine h100-sxm --why-not tp=8,pp=1\n"
                 "tessera plan search run.yaml -n 64 --machine a100-80gb --write best.yaml",

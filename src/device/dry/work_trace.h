@@ -29,7 +29,8 @@ typedef struct tess_call {
     double sample_s[TESS_CALL_SAMPLES];
 } tess_call;
 
-/* An operation between ranks. */
+/* An operation between ranks. If its team is TESS_WORK_HOST_TEAM, it is a copy between the device and the host, which
+ * runs next to the kernels. */
 typedef struct tess_work_op {
     int32_t team; /* index of the team */
     int32_t kind; /* tess_trace_op */
@@ -38,6 +39,7 @@ typedef struct tess_work_op {
     double bytes; /* received from other ranks; a SEND: sent bytes */
 } tess_work_op;
 
+#define TESS_WORK_HOST_TEAM "host"
 typedef struct tess_work_team {
     char name[TESS_WORK_NAME];
     int size, n_local; /* ranks, and those on this host */

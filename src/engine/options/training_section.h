@@ -24,7 +24,7 @@ typedef enum tess_gather_form { TESS_GATHER_VALUES, TESS_GATHER_FP8 } tess_gathe
            "fit into training.memory_budget, chosen before the first step and kept by every resume")                   \
     OPTION(BYTES, training, memory_budget, NOTHING, "0", 0, INT64_MAX,                                                 \
            "memory that a rank may take with training.local_batch_size=auto, of its GPU or else of its host; 0: its "  \
-           "share of nine tenths of what is free on the host (GPUs need a number)")                                    \
+           "share of nine tenths of what is free there")                                                               \
     OPTION(INT, training, global_batch_size, LAYOUT_AND_BITS, "0", 0, 1e9,                                             \
            "rows of a step over all ranks; 0: as many as the run began with, which was local_batch_size times its "    \
            "ranks")                                                                                                    \

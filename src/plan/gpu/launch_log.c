@@ -1,44 +1,18 @@
 #include "plan/gpu/launch_log.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_LINE = 2048, MOST_WORDS = 40, SECTOR = 32, SECTORS_A_PASS = 4, FLOPS_OF_MMA_THREAD = 128 };
-
-/* The counts of a launch, in the order of a line. */
 enum {
-    NAME = 1,
-    SOURCE,
-    HOW,
-    BLOCKS,
-    THREADS,
-    SHARED,
-    INTEGER,
-    FLOAT,
-    DOUBLE,
-    SPECIAL,
-    CONVERT,
-    MOVE,
-    MEMORY,
-    WARP_CLASS,
-    TENSOR,
-    CONTROL,
-    WARP_INSTRUCTIONS,
-    FUSED,
-    READ,
-    WRITTEN,
-    READ_SECTORS,
-    WRITTEN_SECTORS,
-    SHARED_PASSES,
-    CONFLICTS,
-    BARRIERS,
-    MEMORY_READ,
-    MEMORY_WRITTEN,
-    CACHE_SECTORS,
-    WAITS,
-    LAUNCH_WORDS
+    MOST_LINE = 2048,
+    MOST_WORDS = 40,
+    SECTOR = 32,
+    SECTORS_A_PASS = 4,
+    FLOPS_OF_MMA_THREAD = 128,
+    MOST_NUMBERS = 26
 };
 
 static tess_status number(const tess_launch_log *log, const char *word, double *value)
@@ -47,13 +21,6 @@ static tess_status number(const tess_launch_log *log, const char *word, double *
     *value = strtod(word, &end);
     TESS_CHECK(end != word && *end == '\0' && *value >= 0 && isfinite(*value), TESS_E_FORMAT,
                "%s:%d: '%.40s' is no number: give a log of tools/gpu-step", log->what, log->line, word);
-    return TESS_OK;
-}
-
-static tess_status numbers(const tess_launch_log *log, char *const *words, int n, double *values)
-{
-    for (int i = 0; i < n; i++)
-        TESS_TRY(number(log, words[i], &values[i]));
     return TESS_OK;
 }
 
@@ -119,35 +86,150 @@ static void add(tess_launch_log *log, const tess_gpu_launch *l)
 }
 
 /* ---- Lines ---- */
-static tess_status read_launch(tess_launch_log *log, char *const *w)
+/* A word of a line that is a number, and the count of a launch that it adds to. `offset` NO_COUNT: it only is checked.
+ */
+enum { NO_COUNT = -1 };
+typedef struct log_word {
+    int offset;
+    double factor;
+} log_word;
+#define ADDS(field, factor)                           \
+    {                                                 \
+        (int)offsetof(tess_gpu_launch, field), factor \
+    }
+#define ADDS_NOTHING \
+    {                \
+        NO_COUNT, 0  \
+    }
+
+/* A kind of line. */
+typedef struct log_line {
+    const char *word;
+    int n_words; /* the fewest */
+    tess_gpu_kind kind;
+    int first_number; /* the words from here on are numbers: those of `numbers` */
+    log_word numbers[MOST_NUMBERS];
+    /* Completes a launch whose name is the second word. NULL: nothing is left to do */
+    tess_status (*finish)(tess_launch_log *log, char *const *words, tess_gpu_launch *launch);
+} log_line;
+
+/* Names a kernel by its source, and finds its registers. */
+static tess_status finish_launch(tess_launch_log *log, char *const *w, tess_gpu_launch *l)
 {
-    double c[LAUNCH_WORDS];
-    tess_gpu_launch l = {.kind = TESS_GPU_KERNEL};
-    TESS_TRY(numbers(log, w + BLOCKS, LAUNCH_WORDS - BLOCKS, c + BLOCKS));
-    TESS_CHECK(c[BLOCKS] > 0 && c[THREADS] > 0, TESS_E_FORMAT, "%s:%d: a launch without threads", log->what, log->line);
-    name_kernel(w[NAME], l.name, sizeof(l.name));
-    l.blocks = c[BLOCKS];
-    l.threads = c[THREADS];
-    l.shared_bytes = c[SHARED];
-    l.registers = registers_of(log, w[NAME]);
-    l.warp_instructions = c[WARP_INSTRUCTIONS];
-    l.integer = c[INTEGER];
-    l.floats = c[FLOAT];
-    l.doubles = c[DOUBLE];
-    l.special = c[SPECIAL];
-    l.convert = c[CONVERT];
-    l.passes = c[SHARED_PASSES] + c[CONFLICTS] + (c[READ_SECTORS] + c[WRITTEN_SECTORS]) / SECTORS_A_PASS;
-    l.waits = c[WAITS];
-    l.memory_bytes = c[MEMORY_READ] + c[MEMORY_WRITTEN];
-    l.cache_bytes = c[CACHE_SECTORS] * SECTOR;
-    l.tensor_flops = c[TENSOR] * FLOPS_OF_MMA_THREAD;
+    TESS_CHECK(l->blocks > 0 && l->threads > 0, TESS_E_FORMAT, "%s:%d: a launch without threads", log->what, log->line);
+    name_kernel(w[1], l->name, sizeof(l->name));
+    l->registers = registers_of(log, w[1]);
+    return TESS_OK;
+}
+
+static tess_status finish_product(TESS_UNUSED tess_launch_log *log, char *const *w, tess_gpu_launch *l)
+{
+    l->adds = strtod(w[5], NULL) != 0;
+    l->splits_k = w[6] != NULL;
+    l->tensor_flops = 2 * l->m * l->n * l->k;
+    l->memory_bytes = 2 * (l->m + l->n) * l->k + (l->adds ? 2 : 1) * l->c_bytes * l->m * l->n;
+    snprintf(l->name, sizeof(l->name), "cublas %gx%gx%g%s", l->m, l->n, l->k, l->adds ? " adds" : "");
+    return TESS_OK;
+}
+
+static tess_status finish_attention(tess_launch_log *log, TESS_UNUSED char *const *w, tess_gpu_launch *l)
+{
+    TESS_CHECK(l->n > 0, TESS_E_FORMAT, "%s:%d: attention without tokens", log->what, log->line);
+    return TESS_OK;
+}
+
+/* A copy within the GPU reads and writes its memory. */
+static tess_status finish_copy(TESS_UNUSED tess_launch_log *log, char *const *w, tess_gpu_launch *l)
+{
+    const bool within = strcmp(w[1], "within") == 0, fills = strcmp(w[0], "fill") == 0;
+    l->kind = within ? TESS_GPU_MOVES : TESS_GPU_COPY;
+    l->memory_bytes *= within && !fills ? 2 : 1;
+    snprintf(l->name, sizeof(l->name), "%s %s", w[0], w[1]);
+    return TESS_OK;
+}
+
+/* The numbers of a launch are, in their order: blocks, threads, bytes of shared memory; instructions of threads by
+ * class; those of warps, fused ones, bytes read and written; sectors read and written, passes and conflicts of shared
+ * memory; barriers; bytes of the memory read and written, sectors of the cache, waits. */
+static const log_line lines[] = {{"launch",
+                                  30,
+                                  TESS_GPU_KERNEL,
+                                  4,
+                                  {ADDS(blocks, 1),
+                                   ADDS(threads, 1),
+                                   ADDS(shared_bytes, 1),
+                                   ADDS(integer, 1),
+                                   ADDS(floats, 1),
+                                   ADDS(doubles, 1),
+                                   ADDS(special, 1),
+                                   ADDS(convert, 1),
+                                   ADDS_NOTHING,
+                                   ADDS_NOTHING,
+                                   ADDS_NOTHING,
+                                   ADDS(tensor_flops, FLOPS_OF_MMA_THREAD),
+                                   ADDS_NOTHING,
+                                   ADDS(warp_instructions, 1),
+                                   ADDS_NOTHING,
+                                   ADDS_NOTHING,
+                                   ADDS_NOTHING,
+                                   ADDS(passes, 1.0 / SECTORS_A_PASS),
+                                   ADDS(passes, 1.0 / SECTORS_A_PASS),
+                                   ADDS(passes, 1),
+                                   ADDS(passes, 1),
+                                   ADDS_NOTHING,
+                                   ADDS(memory_bytes, 1),
+                                   ADDS(memory_bytes, 1),
+                                   ADDS(cache_bytes, SECTOR),
+                                   ADDS(waits, 1)},
+                                  finish_launch},
+                                 {"product",
+                                  6,
+                                  TESS_GPU_PRODUCT,
+                                  1,
+                                  {ADDS(m, 1), ADDS(n, 1), ADDS(k, 1), ADDS(c_bytes, 1), ADDS_NOTHING},
+                                  finish_product},
+                                 {"launched", 2, TESS_GPU_MOVES, 2, {{0}}, NULL},
+                                 {"moves", 3, TESS_GPU_MOVES, 2, {ADDS(memory_bytes, 1)}, NULL},
+                                 {"attention",
+                                  6,
+                                  TESS_GPU_ATTENTION,
+                                  2,
+                                  {ADDS(tensor_flops, 1), ADDS(memory_bytes, 1), ADDS(n, 1), ADDS(k, 1)},
+                                  finish_attention},
+                                 {"copy", 3, TESS_GPU_COPY, 2, {ADDS(memory_bytes, 1)}, finish_copy},
+                                 {"fill", 3, TESS_GPU_COPY, 2, {ADDS(memory_bytes, 1)}, finish_copy},
+                                 {"wait", 1, TESS_GPU_WAIT, 1, {{0}}, NULL}};
+
+static tess_status check_words(const tess_launch_log *log, const char *word, int n, int n_least)
+{
+    TESS_CHECK(n >= n_least, TESS_E_FORMAT, "%s:%d: '%s' has %d words, not %d", log->what, log->line, word, n, n_least);
+    return TESS_OK;
+}
+
+static tess_status read_launch(tess_launch_log *log, const log_line *of, char *const *w, int n)
+{
+    tess_gpu_launch l = {.kind = of->kind};
+    TESS_TRY(check_words(log, of->word, n, of->n_words));
+    if (of->n_words > 1)
+        snprintf(l.name, sizeof(l.name), "%s", w[1]);
+    for (int i = of->first_number; i < of->n_words; i++) {
+        const log_word *adds = &of->numbers[i - of->first_number];
+        double value;
+        TESS_TRY(number(log, w[i], &value));
+        if (adds->offset != NO_COUNT)
+            *(double *)((char *)&l + adds->offset) += adds->factor * value;
+    }
+    if (of->finish != NULL)
+        TESS_TRY(of->finish(log, w, &l));
     add(log, &l);
     return TESS_OK;
 }
 
-static tess_status read_registers(tess_launch_log *log, char *const *w)
+/* Keeps the registers of a kernel, which is launched later. */
+static tess_status read_registers(tess_launch_log *log, char *const *w, int n)
 {
     const int i = log->n_registers;
+    TESS_TRY(check_words(log, w[0], n, 3));
     TESS_CHECK(i < (int)(sizeof(log->registers) / sizeof(log->registers[0])), TESS_E_FORMAT,
                "%s:%d: more kernels than a log may have", log->what, log->line);
     snprintf(log->registers[i].name, sizeof(log->registers[i].name), "%s", w[1]);
@@ -155,98 +237,19 @@ static tess_status read_registers(tess_launch_log *log, char *const *w)
     return number(log, w[2], &log->registers[i].n);
 }
 
-static tess_status read_product(tess_launch_log *log, char *const *w)
-{
-    double v[5];
-    tess_gpu_launch l = {.kind = TESS_GPU_PRODUCT};
-    TESS_TRY(numbers(log, w + 1, 5, v));
-    l.m = v[0];
-    l.n = v[1];
-    l.k = v[2];
-    l.c_bytes = v[3];
-    l.adds = v[4] != 0;
-    l.splits_k = w[6] != NULL;
-    l.tensor_flops = 2 * l.m * l.n * l.k;
-    l.memory_bytes = 2 * (l.m + l.n) * l.k + (l.adds ? 2 : 1) * l.c_bytes * l.m * l.n;
-    snprintf(l.name, sizeof(l.name), "cublas %gx%gx%g%s", l.m, l.n, l.k, l.adds ? " adds" : "");
-    add(log, &l);
-    return TESS_OK;
-}
-
-static tess_status read_moves(tess_launch_log *log, char *const *w)
-{
-    tess_gpu_launch l = {.kind = TESS_GPU_MOVES};
-    snprintf(l.name, sizeof(l.name), "%s", w[1]);
-    TESS_TRY(number(log, w[2], &l.memory_bytes));
-    add(log, &l);
-    return TESS_OK;
-}
-
-static tess_status read_launched(tess_launch_log *log, char *const *w)
-{
-    tess_gpu_launch l = {.kind = TESS_GPU_MOVES};
-    snprintf(l.name, sizeof(l.name), "%s", w[1]);
-    add(log, &l);
-    return TESS_OK;
-}
-
-static tess_status read_attention(tess_launch_log *log, char *const *w)
-{
-    tess_gpu_launch l = {.kind = TESS_GPU_ATTENTION};
-    snprintf(l.name, sizeof(l.name), "%s", w[1]);
-    TESS_TRY(number(log, w[2], &l.tensor_flops));
-    TESS_TRY(number(log, w[3], &l.memory_bytes));
-    TESS_TRY(number(log, w[4], &l.n));
-    TESS_TRY(number(log, w[5], &l.k));
-    TESS_CHECK(l.n > 0, TESS_E_FORMAT, "%s:%d: attention without tokens", log->what, log->line);
-    add(log, &l);
-    return TESS_OK;
-}
-
-/* A copy within the GPU reads and writes its memory. */
-static tess_status read_copy(tess_launch_log *log, char *const *w)
-{
-    const bool within = strcmp(w[1], "within") == 0, fills = strcmp(w[0], "fill") == 0;
-    tess_gpu_launch l = {.kind = within ? TESS_GPU_MOVES : TESS_GPU_COPY};
-    snprintf(l.name, sizeof(l.name), "%s %s", w[0], w[1]);
-    TESS_TRY(number(log, w[2], &l.memory_bytes));
-    l.memory_bytes *= within && !fills ? 2 : 1;
-    add(log, &l);
-    return TESS_OK;
-}
-
-static tess_status read_wait(tess_launch_log *log, TESS_UNUSED char *const *w)
-{
-    add(log, &(tess_gpu_launch){.kind = TESS_GPU_WAIT});
-    return TESS_OK;
-}
-
-static const struct {
-    const char *word;
-    int n_words; /* the fewest */
-    tess_status (*read)(tess_launch_log *log, char *const *words);
-} lines[] = {{"launch", LAUNCH_WORDS, read_launch},
-             {"registers", 3, read_registers},
-             {"product", 6, read_product},
-             {"launched", 2, read_launched},
-             {"moves", 3, read_moves},
-             {"attention", 6, read_attention},
-             {"copy", 3, read_copy},
-             {"fill", 3, read_copy},
-             {"wait", 1, read_wait}};
-
 static tess_status read_line(tess_launch_log *log, char *line)
 {
     char *words[MOST_WORDS + 1] = {NULL}, *rest = line;
     int n = 0;
     for (char *word; n < MOST_WORDS && (word = strtok_r(rest, " \t", &rest)) != NULL;)
         words[n++] = word;
-    for (size_t i = 0; n > 0 && i < sizeof(lines) / sizeof(lines[0]); i++)
-        if (strcmp(words[0], lines[i].word) == 0) {
-            TESS_CHECK(n >= lines[i].n_words, TESS_E_FORMAT, "%s:%d: '%s' has %d words, not %d", log->what, log->line,
-                       words[0], n, lines[i].n_words);
-            return lines[i].read(log, words);
-        }
+    if (n == 0)
+        return TESS_OK;
+    if (strcmp(words[0], "registers") == 0)
+        return read_registers(log, words, n);
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+        if (strcmp(words[0], lines[i].word) == 0)
+            return read_launch(log, &lines[i], words, n);
     return TESS_OK;
 }
 

@@ -8,6 +8,7 @@
 #include "base/mem/scoped.h"
 #include "parallel/pipeline/pipeline.h"
 #include "plan/dry_rank.h"
+#include "plan/search/search_axes.h"
 #include "plan/search/search_conditions.h"
 #include "plan/search/step_bound.h"
 #include "tessera/fsdp.h"
@@ -20,8 +21,29 @@ typedef struct walk {
     tess_search_conditions conditions;
     tess_search *found;
     tess_step_bounds *bounds;
-    int n_done, n_all;
+    bool varies_precision;
+    bool offloads; /* nothing fits without offload, so what does not fit offloads */
+    int n_done;
+    double best_s[N_BEST]; /* (n_best) times of the fastest steps so far, the fastest first */
+    int n_best;
+    int *queue; /* (n_queued) a heap of layouts that are not planned, by their bounds: the lowest first */
+    int n_queued;
+    size_t queue_room;
 } walk;
+
+static double room_of(const walk *w)
+{
+    const tess_machine *m = w->request->plan.machine;
+    return m->machine.kind == TESS_MACHINE_GPU && m->memory.gb > 0 ? m->memory.gb * 1e9 : INFINITY;
+}
+
+/* The bytes that a layout lacks by its bounds, of its device or of the host that it offloads to. */
+static double lacks(const walk *w, const tess_search_layout *l)
+{
+    const double host_room = w->request->plan.machine->memory.host_gb * 1e9;
+    const double missing = fmax(0, l->bound_bytes - room_of(w));
+    return w->request->exhaustive ? 0 : host_room > 0 ? fmax(missing, l->bound_host - host_room) : missing;
+}
 
 static void refuse(tess_search_layout *l)
 {
@@ -61,6 +83,7 @@ static tess_status plan_configured(const walk *w, const tess_config *config, boo
 {
     tess_plan_request request = w->request->plan;
     request.config = config;
+    request.machine = tess_step_bounds_machine(w->bounds, l->precision);
     request.options.no_volume = true;
     request.options.until_too_large = !exact;
     tess_status status = tess_plan_memory_of(w->planner, &request, &plan->memory);
@@ -105,14 +128,74 @@ static tess_status plan_layout(walk *w, bool exact, tess_search_layout *l)
     return status;
 }
 
+/* ---- Settings that are not enumerated ---- */
+/* The first setting in which the layouts of a family differ; TESS_SEARCH_AXES: it is one layout. */
+static tess_search_axis open_axis(const tess_search_layout *l)
+{
+    int axis = 0;
+    while (axis < TESS_SEARCH_AXES && tess_search_value_of(l, (tess_search_axis)axis) != TESS_SEARCH_OPEN)
+        axis++;
+    return (tess_search_axis)axis;
+}
+
+/* Finds the next member of a family: *value is that of the last, or -1. Returns false if there are no more. */
+static bool next_member(const walk *w, const tess_search_layout *family, tess_search_axis axis, int64_t *value,
+                        tess_search_layout *member)
+{
+    const bool has_fp8 = w->request->plan.machine->compute.fp8_tflops > 0;
+    const int64_t least = axis == TESS_SEARCH_PRECISION ? TESS_SEARCH_BF16 : 0;
+    *member = *family;
+    *value = *value < least ? least : *value + 1;
+    for (; *value < tess_search_axis_values(axis); ++*value) {
+        *tess_search_value(member, axis) = *value;
+        if (tess_search_is_asked_for(&w->conditions, member) &&
+            (axis != TESS_SEARCH_PRECISION || *value != TESS_SEARCH_FP8 || has_fp8))
+            return true;
+    }
+    return false;
+}
+
+/* Whether the search may offload. A GPU has its host's memory; a CPU host needs a folder on a disk. */
+static bool can_offload(const walk *w)
+{
+    const tess_plan_request *q = &w->request->plan;
+    return !tess_search_names(&w->conditions, TESS_SEARCH_OFFLOAD) &&
+           (q->machine->machine.kind == TESS_MACHINE_GPU || q->config->offload.folder[0] != '\0');
+}
+
+/* Returns the next value of offload that takes more away than the configuration and `value` do; -1: there is none. */
+static int64_t next_offload(const walk *w, int64_t value)
+{
+    const tess_config *c = w->request->plan.config;
+    const bool away[] = {true, c->offload.optimizer, c->offload.grads, c->offload.params};
+    if (!w->offloads)
+        return -1;
+    for (value++; value <= TESS_SEARCH_OFFLOAD_ALL; value++)
+        if (!away[value])
+            return value;
+    return -1;
+}
+
 /* ---- Enumeration ---- */
-static tess_status add_layout(walk *w, const tess_search_layout *l)
+static tess_status append_layout(walk *w, const tess_search_layout *l)
 {
     tess_search *s = w->found;
-    if (!tess_search_is_asked_for(&w->conditions, l))
-        return TESS_OK;
     TESS_TRY(tess_mem_make_room(s->mem, TESS_POOL_MISC, (size_t)s->n, sizeof(*l), "layouts", &s->room, &s->layouts));
     s->layouts[s->n++] = *l;
+    return TESS_OK;
+}
+
+/* Adds a layout with the values of recomputation and offload that are asked for, or without both. */
+static tess_status add_layout(walk *w, tess_search_layout l)
+{
+    const tess_search_axis axes[] = {TESS_SEARCH_RECOMPUTE, TESS_SEARCH_OFFLOAD};
+    int64_t most[2];
+    for (int i = 0; i < 2; i++)
+        most[i] = tess_search_names(&w->conditions, axes[i]) ? tess_search_axis_values(axes[i]) : 1;
+    for (l.recompute = 0; l.recompute < most[0]; l.recompute++)
+        for (l.offload = 0; l.offload < most[1]; l.offload++)
+            if (tess_search_is_asked_for(&w->conditions, &l))
+                TESS_TRY(append_layout(w, &l));
     return TESS_OK;
 }
 
@@ -132,11 +215,11 @@ static tess_status add_experts(walk *w, tess_search_layout l)
     const int neighbours = l.degree[TESS_AXIS_SHARD] * l.degree[TESS_AXIS_CP];
     int *experts = &l.degree[TESS_SEARCH_EP];
     *experts = 1;
-    TESS_TRY(add_layout(w, &l));
+    TESS_TRY(add_layout(w, l));
     for (int n = 1; n_experts > 0 && neighbours % n == 0; n *= 2) {
         *experts = n * l.degree[TESS_AXIS_TP];
         if (*experts > 1 && n_experts % *experts == 0)
-            TESS_TRY(add_layout(w, &l));
+            TESS_TRY(add_layout(w, l));
     }
     return TESS_OK;
 }
@@ -156,13 +239,44 @@ static tess_status add_strategies(walk *w, tess_search_layout l)
     return TESS_OK;
 }
 
+/* Whether layouts differ in a setting that is worth a plan. Ranks that share layers gain from having all rows each only
+ * where they exchange operands, because a micro-batch has few tokens: with half as many as the model has channels, a
+ * step differs by 0.3%, with a quarter by 5%, with more they exchange weights (nn/executor_plan.c). The order of a file
+ * of a schedule is that of its kind. */
+static bool varies(const walk *w, const tess_search_layout *l, tess_search_axis axis)
+{
+    const tess_config *c = w->request->plan.config;
+    const int64_t tokens = l->micro / c->training.passes * c->training.seq_len / l->degree[TESS_AXIS_CP];
+    if (!tess_search_axis_spreads(axis, l))
+        return false;
+    switch (axis) {
+    case TESS_SEARCH_SEQUENCE:
+        return 4 * tokens <= w->request->plan.model->hidden_size || tess_search_names(&w->conditions, axis);
+    case TESS_SEARCH_PRECISION:
+        return w->varies_precision;
+    default:
+        return c->parallelism.pipeline_parallel_schedule_csv[0] == '\0';
+    }
+}
+
+/* Makes a family of layouts that differ in all such settings. */
+static tess_search_layout family_of(const walk *w, tess_search_layout l)
+{
+    for (int axis = 0; axis < TESS_SEARCH_AXES; axis++)
+        if (varies(w, &l, (tess_search_axis)axis))
+            *tess_search_value(&l, (tess_search_axis)axis) = TESS_SEARCH_OPEN;
+    if (l.degree[TESS_AXIS_PP] > 1 && l.schedule != TESS_SEARCH_OPEN)
+        l.schedule = w->request->plan.config->parallelism.pipeline_parallel_schedule;
+    return l;
+}
+
 static tess_status add_micro_batches(walk *w, tess_search_layout l)
 {
     const int64_t rows = w->request->plan.config->training.global_batch_size,
                   copies = (int64_t)l.degree[TESS_AXIS_REPLICATE] * l.degree[TESS_AXIS_SHARD],
-                  asked = tess_search_asked_value(&w->conditions, "micro", 0);
+                  asked = tess_search_asked_value(&w->conditions, TESS_SEARCH_MICRO, 0);
     for (l.micro = asked > 0 ? asked : 1; rows % (copies * l.micro) == 0 && l.micro <= MOST_ROWS; l.micro *= 2) {
-        TESS_TRY(add_strategies(w, l));
+        TESS_TRY(add_strategies(w, family_of(w, l)));
         if (asked > 0)
             break;
     }
@@ -171,8 +285,6 @@ static tess_status add_micro_batches(walk *w, tess_search_layout l)
 
 static tess_status add_variants(walk *w, tess_search_layout l)
 {
-    l.schedule =
-        l.degree[TESS_AXIS_PP] > 1 ? (int)tess_search_asked_value(&w->conditions, "schedule", TESS_PIPELINE_1F1B) : -1;
     l.method = -1;
     if (l.degree[TESS_AXIS_CP] == 1)
         return add_micro_batches(w, l);
@@ -252,13 +364,7 @@ static void tell(walk *w, int n_more)
         w->request->progress(w->request->self, w->n_done, w->found->n);
 }
 
-/* ---- All layouts ---- */
-static double room_of(const walk *w)
-{
-    const tess_machine *m = w->request->plan.machine;
-    return m->machine.kind == TESS_MACHINE_GPU && m->memory.gb > 0 ? m->memory.gb * 1e9 : INFINITY;
-}
-
+/* ---- Bounds ---- */
 /* Checks that the machine has a link for each team of the layout. */
 static tess_status check_links(const walk *w, const tess_search_layout *l)
 {
@@ -271,130 +377,249 @@ static tess_status check_links(const walk *w, const tess_search_layout *l)
     return TESS_OK;
 }
 
-/* Bounds a layout. If it cannot fit, it recomputes, and if it cannot fit then either, it needs no plan. The latter is
- * found out first, because it is what large models need. */
-static tess_status bound_layout(const walk *w, tess_search_layout *l, tess_bound_level level)
+/* A layout that is refused whatever its memory and time. */
+static bool is_refused(const walk *w, tess_search_layout *l)
 {
-    const double room = w->request->exhaustive ? INFINITY : room_of(w);
-    tess_search_layout full = *l;
-    if (level == TESS_BOUND_OF_WEIGHTS && check_links(w, l) != TESS_OK) {
-        refuse(l);
-        return TESS_OK;
+    if (check_links(w, l) == TESS_OK && tess_step_bounds_check(w->bounds, l) == TESS_OK)
+        return false;
+    refuse(l);
+    return true;
+}
+
+static tess_status bound_layout(const walk *w, tess_search_layout *l, tess_bound_level level);
+
+/* The bounds of a family are the lowest ones of its members. It is refused, or too large, if all of them are. */
+static tess_status bound_family(const walk *w, tess_search_layout *l, tess_search_axis axis, tess_bound_level level)
+{
+    tess_search_layout member;
+    double least_s = INFINITY, least_bytes = INFINITY, least_missing = INFINITY;
+    tess_bound_level basis = TESS_BOUND_OF_MICRO;
+    l->outcome = TESS_SEARCH_REFUSED;
+    l->n_members = 0;
+    for (int64_t value = -1; next_member(w, l, axis, &value, &member);) {
+        TESS_TRY(bound_layout(w, &member, level));
+        l->n_members += member.n_members;
+        if (member.outcome == TESS_SEARCH_REFUSED) {
+            memcpy(l->reason, member.reason, sizeof(l->reason));
+            continue;
+        }
+        least_bytes = fmin(least_bytes, member.bound_bytes);
+        least_missing = fmin(least_missing, lacks(w, &member));
+        if (l->outcome == TESS_SEARCH_REFUSED || member.outcome == TESS_SEARCH_SLOWER)
+            l->outcome = member.outcome;
+        if (member.outcome != TESS_SEARCH_SLOWER)
+            continue;
+        least_s = fmin(least_s, member.bound_s);
+        basis = member.bound_level < basis ? member.bound_level : basis;
     }
-    full.recompute = TESS_RECOMPUTE_FULL;
-    TESS_TRY(tess_step_bounds_of(w->bounds, &full, level));
-    if (l->recompute == TESS_RECOMPUTE_NONE && full.bound_bytes <= room)
-        TESS_TRY(tess_step_bounds_of(w->bounds, l, level));
-    if (l->recompute != TESS_RECOMPUTE_NONE || full.bound_bytes > room || l->bound_bytes > room)
-        *l = full;
-    l->outcome = l->bound_bytes > room ? TESS_SEARCH_TOO_LARGE : TESS_SEARCH_SLOWER;
-    if (l->bound_bytes > room) {
-        l->bytes = l->bound_bytes;
-        l->missing = l->bytes - room;
-    }
+    l->bound_s = least_s;
+    l->bound_bytes = least_bytes;
+    l->bound_level = l->outcome == TESS_SEARCH_SLOWER ? basis : level;
+    l->bytes = l->bound_bytes;
+    l->missing = least_missing;
     return TESS_OK;
 }
 
-/* A heap of layouts that are not planned, by their bounds: the one that may be the fastest first. */
-typedef struct layout_queue {
-    const tess_search_layout *layouts;
-    int *items; /* (n) numbers of layouts */
-    int n;
-} layout_queue;
-
-static bool is_sooner(const layout_queue *q, int i, int k)
+/* Sets the bounds and the outcome: SLOWER, which is open as long as the bound is not compared, TOO_LARGE or REFUSED. */
+static tess_status bound_layout(const walk *w, tess_search_layout *l, tess_bound_level level)
 {
-    const double x = q->layouts[q->items[i]].bound_s, y = q->layouts[q->items[k]].bound_s;
-    return x < y || (x == y && q->items[i] < q->items[k]);
+    const tess_search_axis axis = open_axis(l);
+    if (axis < TESS_SEARCH_AXES)
+        return bound_family(w, l, axis, level);
+    l->n_members = 1;
+    if (is_refused(w, l))
+        return TESS_OK;
+    TESS_TRY(tess_step_bounds_of(w->bounds, l, level));
+    l->bytes = l->bound_bytes;
+    l->missing = lacks(w, l);
+    l->outcome = l->missing > 0 ? TESS_SEARCH_TOO_LARGE : TESS_SEARCH_SLOWER;
+    return TESS_OK;
 }
 
-static void swap_items(layout_queue *q, int i, int k)
+/* ---- The queue ---- */
+static bool is_sooner(const walk *w, int i, int k)
 {
-    const int item = q->items[i];
-    q->items[i] = q->items[k];
-    q->items[k] = item;
+    const double x = w->found->layouts[w->queue[i]].bound_s, y = w->found->layouts[w->queue[k]].bound_s;
+    return x < y || (x == y && w->queue[i] < w->queue[k]);
 }
 
-static void push_layout(layout_queue *q, int item)
+static void swap_items(walk *w, int i, int k)
 {
-    int at = q->n++;
-    q->items[at] = item;
-    for (; at > 0 && is_sooner(q, at, (at - 1) / 2); at = (at - 1) / 2)
-        swap_items(q, at, (at - 1) / 2);
+    const int item = w->queue[i];
+    w->queue[i] = w->queue[k];
+    w->queue[k] = item;
 }
 
-static int pop_layout(layout_queue *q)
+static tess_status push_layout(walk *w, int item)
 {
-    const int first = q->items[0];
-    swap_items(q, 0, --q->n);
-    for (int at = 0, next = 1; next < q->n; at = next, next = 2 * at + 1) {
-        next += next + 1 < q->n && is_sooner(q, next + 1, next);
-        if (is_sooner(q, at, next))
+    TESS_TRY(tess_mem_make_room(w->found->mem, TESS_POOL_MISC, (size_t)w->n_queued, sizeof(*w->queue), "layouts",
+                                &w->queue_room, &w->queue));
+    int at = w->n_queued++;
+    w->queue[at] = item;
+    for (; at > 0 && is_sooner(w, at, (at - 1) / 2); at = (at - 1) / 2)
+        swap_items(w, at, (at - 1) / 2);
+    return TESS_OK;
+}
+
+static int pop_layout(walk *w)
+{
+    const int first = w->queue[0];
+    swap_items(w, 0, --w->n_queued);
+    for (int at = 0, next = 1; next < w->n_queued; at = next, next = 2 * at + 1) {
+        next += next + 1 < w->n_queued && is_sooner(w, next + 1, next);
+        if (is_sooner(w, at, next))
             break;
-        swap_items(q, at, next);
+        swap_items(w, at, next);
     }
     return first;
 }
 
-/* Returns the time of the slowest step that is among the best; INFINITY: there are too few. */
-static double best_s(const tess_search *s)
+static void note_step(walk *w, double step_s)
 {
-    double best[N_BEST];
-    int n = 0;
-    for (int i = 0; i < s->n; i++) {
-        if (s->layouts[i].outcome != TESS_SEARCH_FITS)
-            continue;
-        int at = n < N_BEST ? n++ : s->layouts[i].step_s < best[N_BEST - 1] ? N_BEST - 1 : -1;
-        for (; at > 0 && best[at - 1] > s->layouts[i].step_s; at--)
-            best[at] = best[at - 1];
-        if (at >= 0)
-            best[at] = s->layouts[i].step_s;
-    }
-    return n == N_BEST ? best[N_BEST - 1] : INFINITY;
+    int at = w->n_best < N_BEST ? w->n_best++ : step_s < w->best_s[N_BEST - 1] ? N_BEST - 1 : -1;
+    for (; at > 0 && w->best_s[at - 1] > step_s; at--)
+        w->best_s[at] = w->best_s[at - 1];
+    if (at >= 0)
+        w->best_s[at] = step_s;
 }
 
-/* Plans a layout and, if it does not fit, the same with recomputation. */
-static tess_status plan_or_recompute(walk *w, tess_search_layout *l)
+/* The time of the slowest step that is among the best; INFINITY: there are too few. */
+static double slowest_best_s(const walk *w)
 {
-    TESS_TRY(plan_layout(w, w->request->exhaustive, l));
-    tell(w, 1);
-    if (l->outcome != TESS_SEARCH_TOO_LARGE || l->recompute != TESS_RECOMPUTE_NONE)
-        return TESS_OK;
-    l->recompute = TESS_RECOMPUTE_FULL;
-    return bound_layout(w, l, TESS_BOUND_OF_MICRO);
+    return w->n_best == N_BEST ? w->best_s[N_BEST - 1] : INFINITY;
 }
 
-/* Plans layouts in the order of their bounds, until no other one can be among the best. */
-static tess_status plan_queue(walk *w, layout_queue *q)
+/* ---- Settings that save memory ---- */
+/* Gives a layout that does not fit the next setting that saves memory: recomputation or, if nothing fits with that, the
+ * next value of offload. Returns false if there is none. */
+static bool ease(const walk *w, tess_search_layout *l)
 {
-    tess_search *s = w->found;
-    for (int i = 0; i < s->n; i++) {
-        TESS_TRY(bound_layout(w, &s->layouts[i], TESS_BOUND_OF_WEIGHTS));
-        if (s->layouts[i].outcome == TESS_SEARCH_SLOWER)
-            push_layout(q, i);
+    const int64_t next = next_offload(w, l->offload);
+    if (!w->offloads && l->recompute == TESS_RECOMPUTE_NONE &&
+        !tess_search_names(&w->conditions, TESS_SEARCH_RECOMPUTE)) {
+        l->recompute = TESS_RECOMPUTE_FULL;
+        return true;
     }
-    while (q->n > 0) {
-        const int item = pop_layout(q);
-        tess_search_layout *l = &s->layouts[item];
-        if (l->bound_s >= best_s(s) && !w->request->exhaustive)
+    l->offload = next >= 0 ? next : l->offload;
+    return next >= 0;
+}
+
+/* Bounds a layout, which saves memory until it fits by its bound. Then it is queued. */
+static tess_status settle(walk *w, int item, tess_bound_level level)
+{
+    for (bool eased = true; eased;) {
+        TESS_TRY(bound_layout(w, &w->found->layouts[item], level));
+        if (w->found->layouts[item].outcome == TESS_SEARCH_SLOWER)
+            return push_layout(w, item);
+        if (w->found->layouts[item].outcome != TESS_SEARCH_TOO_LARGE)
             return TESS_OK;
-        if (l->bound_level == TESS_BOUND_OF_MICRO)
-            TESS_TRY(plan_or_recompute(w, l));
-        else {
-            TESS_TRY(bound_layout(w, l, l->bound_level + 1));
-            tell(w, 0);
-        }
-        if (l->outcome == TESS_SEARCH_SLOWER)
-            push_layout(q, item);
+        eased = ease(w, &w->found->layouts[item]);
+        level = TESS_BOUND_OF_WEIGHTS; /* its other bounds cost more */
     }
     return TESS_OK;
 }
 
+/* ---- All layouts ---- */
+/* Replaces a family by its members, with bounds of a level. */
+static tess_status expand(walk *w, int item, tess_search_axis axis, tess_bound_level level)
+{
+    const tess_search_layout family = w->found->layouts[item];
+    tess_search_layout member;
+    bool is_first = true;
+    for (int64_t value = -1; next_member(w, &family, axis, &value, &member); is_first = false) {
+        if (is_first)
+            w->found->layouts[item] = member;
+        else
+            TESS_TRY(append_layout(w, &member));
+        const int at = is_first ? item : w->found->n - 1;
+        TESS_TRY(settle(w, at, level));
+    }
+    return TESS_OK;
+}
+
+/* Plans a layout and, if it does not fit, gives it what saves memory. */
+static tess_status plan_or_ease(walk *w, int item)
+{
+    tess_search_layout l = w->found->layouts[item];
+    TESS_TRY(plan_layout(w, w->request->exhaustive, &l));
+    w->found->layouts[item] = l;
+    tell(w, 1);
+    if (l.outcome == TESS_SEARCH_FITS)
+        note_step(w, l.step_s);
+    return l.outcome == TESS_SEARCH_TOO_LARGE && ease(w, &w->found->layouts[item])
+               ? settle(w, item, TESS_BOUND_OF_WEIGHTS)
+               : TESS_OK;
+}
+
+/* Plans layouts in the order of their bounds, until no other one can be among the best. */
+static tess_status plan_queue(walk *w)
+{
+    while (w->n_queued > 0) {
+        const int item = pop_layout(w);
+        const tess_search_layout *l = &w->found->layouts[item];
+        const tess_search_axis axis = open_axis(l);
+        if (l->bound_s >= slowest_best_s(w) && !w->request->exhaustive)
+            return TESS_OK;
+        /* Pieces with and without sequence parallelism differ, and each costs dry ranks. */
+        if (l->bound_level == TESS_BOUND_OF_ROW && l->sequence == TESS_SEARCH_OPEN)
+            TESS_TRY(expand(w, item, TESS_SEARCH_SEQUENCE, TESS_BOUND_OF_ROW));
+        else if (l->bound_level < TESS_BOUND_OF_MICRO) {
+            TESS_TRY(settle(w, item, l->bound_level + 1));
+            tell(w, 0);
+        } else if (axis < TESS_SEARCH_AXES)
+            TESS_TRY(expand(w, item, axis, TESS_BOUND_OF_MICRO));
+        else
+            TESS_TRY(plan_or_ease(w, item));
+    }
+    return TESS_OK;
+}
+
+/* Lets all layouts offload that do not fit: as they are, and without recomputation. So of each layout, with and without
+ * recomputation, the one with the least offload remains that fits. */
+static tess_status offload_all(walk *w)
+{
+    const int n = w->found->n;
+    w->offloads = true;
+    for (int i = 0; i < n; i++) {
+        tess_search_layout l = w->found->layouts[i];
+        const int64_t next = next_offload(w, l.offload);
+        if (l.outcome != TESS_SEARCH_TOO_LARGE || next < 0)
+            continue;
+        w->found->layouts[i].offload = l.offload = next;
+        TESS_TRY(settle(w, i, TESS_BOUND_OF_WEIGHTS));
+        if (l.recompute == TESS_RECOMPUTE_NONE || tess_search_names(&w->conditions, TESS_SEARCH_RECOMPUTE))
+            continue;
+        l.recompute = TESS_RECOMPUTE_NONE;
+        TESS_TRY(append_layout(w, &l));
+        TESS_TRY(settle(w, w->found->n - 1, TESS_BOUND_OF_WEIGHTS));
+    }
+    return plan_queue(w);
+}
+
 static tess_status plan_best(walk *w)
 {
-    TESS_AUTO(tess_mem_drop) int *items = NULL;
-    TESS_TRY(TESS_NEW(w->found->mem, w->found->n, "layouts", &items));
-    return plan_queue(w, &(layout_queue){.layouts = w->found->layouts, .items = items});
+    const int n = w->found->n;
+    for (int i = 0; i < n; i++)
+        TESS_TRY(settle(w, i, TESS_BOUND_OF_WEIGHTS));
+    TESS_TRY(plan_queue(w));
+    return w->n_best == 0 && !w->request->without_nearest && can_offload(w) ? offload_all(w) : TESS_OK;
+}
+
+/* Chooses the member of a family that needs least memory by its bound. */
+static tess_status choose_member(walk *w, tess_search_layout *l)
+{
+    for (tess_search_axis axis; (axis = open_axis(l)) < TESS_SEARCH_AXES;) {
+        tess_search_layout member, least = {.bound_bytes = INFINITY};
+        bool found = false;
+        for (int64_t value = -1; next_member(w, l, axis, &value, &member);) {
+            TESS_TRY(bound_layout(w, &member, TESS_BOUND_OF_WEIGHTS));
+            if (!found || (member.outcome != TESS_SEARCH_REFUSED && member.bound_bytes < least.bound_bytes))
+                least = member;
+            found = true;
+        }
+        *l = least;
+    }
+    return TESS_OK;
 }
 
 /* If nothing fits, plans some of those that may miss least, so that the first of them is planned. */
@@ -405,6 +630,7 @@ static tess_status plan_nearest(walk *w)
     if (w->found->n_fits > 0 || w->request->without_nearest)
         return TESS_OK;
     for (int i = 0; i < N_NEAREST && i < w->found->n && layouts[i].outcome == TESS_SEARCH_TOO_LARGE; i++) {
+        TESS_TRY(choose_member(w, &layouts[i]));
         TESS_TRY(plan_layout(w, true, &layouts[i]));
         tell(w, 1);
     }
@@ -415,9 +641,11 @@ static tess_status plan_nearest(walk *w)
 /* ---- Improvements ---- */
 static bool has_settings(const tess_search_layout *a, const tess_search_layout *b)
 {
-    return memcmp(a->degree, b->degree, sizeof(a->degree)) == 0 && a->strategy == b->strategy &&
-           a->schedule == b->schedule && a->method == b->method && a->recompute == b->recompute &&
-           a->micro == b->micro && a->reshard == b->reshard;
+    bool equal = memcmp(a->degree, b->degree, sizeof(a->degree)) == 0;
+    for (int axis = 0; axis < TESS_SEARCH_AXES; axis++)
+        equal =
+            equal && tess_search_value_of(a, (tess_search_axis)axis) == tess_search_value_of(b, (tess_search_axis)axis);
+    return equal;
 }
 
 /* Plans a layout and adds it to those that are found, unless it is known or cannot be faster than `than`. *better: it
@@ -435,30 +663,29 @@ static tess_status try_layout(walk *w, tess_search_layout other, const tess_sear
     if ((other.bound_s >= than->step_s || other.bound_bytes > room_of(w)) && !w->request->exhaustive)
         return TESS_OK;
     TESS_TRY(plan_layout(w, w->request->exhaustive, &other));
-    TESS_TRY(add_layout(w, &other));
+    TESS_TRY(append_layout(w, &other));
     tell(w, 1);
     if (other.outcome == TESS_SEARCH_FITS && other.step_s < best->step_s)
         *best = other;
     return TESS_OK;
 }
 
-/* Tries the neighbours of a layout: the layouts that differ in one setting that was not enumerated. */
+/* Tries the neighbours of a layout: other recomputation and, where it offloads, less of it. */
 static tess_status try_neighbours(walk *w, const tess_search_layout *l, tess_search_layout *best)
 {
+    const bool is_fixed = tess_search_names(&w->conditions, TESS_SEARCH_OFFLOAD);
     tess_search_layout other = *l;
-    for (int kind = 0; l->schedule >= 0 && kind < TESS_PIPELINE_KINDS; kind++) {
-        other.schedule = kind;
-        TESS_TRY(try_layout(w, other, l, best));
-    }
-    other = *l;
-    for (other.recompute = TESS_RECOMPUTE_NONE; other.recompute <= TESS_RECOMPUTE_EVERY_N; other.recompute++)
-        TESS_TRY(try_layout(w, other, l, best));
+    for (other.offload = is_fixed ? l->offload : 0; other.offload <= l->offload; other.offload++)
+        for (other.recompute = TESS_RECOMPUTE_NONE; other.recompute <= TESS_RECOMPUTE_EVERY_N; other.recompute++)
+            TESS_TRY(try_layout(w, other, l, best));
     return TESS_OK;
 }
 
 static tess_status improve_best(walk *w)
 {
-    const int n = w->found->n_fits < N_IMPROVED ? w->found->n_fits : N_IMPROVED;
+    const int n = tess_search_names(&w->conditions, TESS_SEARCH_RECOMPUTE) ? 0
+                  : w->found->n_fits < N_IMPROVED                          ? w->found->n_fits
+                                                                           : N_IMPROVED;
     for (int i = 0; i < n; i++) {
         tess_search_layout best = w->found->layouts[i], last; /* new layouts are added after the others */
         do {
@@ -471,13 +698,16 @@ static tess_status improve_best(walk *w)
 
 static tess_status enumerate(walk *w)
 {
-    tess_search_layout first = {.micro = 1, .reshard = 1, .recompute = TESS_RECOMPUTE_NONE};
+    tess_search_layout first = {.schedule = -1, .micro = 1, .reshard = 1, .sequence = 1, .n_members = 1};
     TESS_TRY(tess_search_conditions_parse(w->request->only, &w->conditions));
+    w->varies_precision = w->request->varies_precision || tess_search_names(&w->conditions, TESS_SEARCH_PRECISION);
     TESS_TRY(factorise(w, 0, w->request->plan.n_ranks, &first));
-    TESS_CHECK(w->found->n > 0, TESS_E_INVALID,
-               "no layout of %d ranks and %lld rows a step%s%s: ranks that divide the batch divide its rows",
-               w->request->plan.n_ranks, (long long)w->request->plan.config->training.global_batch_size,
-               w->request->only != NULL ? " meets " : "", w->request->only != NULL ? w->request->only : "");
+    TESS_CHECK(
+        w->found->n > 0, TESS_E_INVALID,
+        "no layout of %d ranks and %lld rows a step%s%s: ranks that divide the batch divide its rows, and schedule "
+        "needs pp above 1, method cp, sp tp",
+        w->request->plan.n_ranks, (long long)w->request->plan.config->training.global_batch_size,
+        w->request->only != NULL ? " meets " : "", w->request->only != NULL ? w->request->only : "");
     return TESS_OK;
 }
 
@@ -536,6 +766,7 @@ tess_status tess_search_layouts(tess_mem *mem, tess_planner *planner, const tess
     *search = (tess_search){.mem = mem};
     tess_status status = search_layouts(&w);
     tess_step_bounds_destroy(&w.bounds);
+    tess_mem_free(mem, w.queue);
     if (status != TESS_OK)
         tess_search_free(search);
     return status;

@@ -5,7 +5,7 @@
 #include "mesh/axes.h"
 #include "plan/plan.h"
 
-enum { TESS_SEARCH_EP = TESS_AXES, TESS_SEARCH_DEGREES, TESS_SEARCH_TEXT = 256 };
+enum { TESS_SEARCH_EP = TESS_AXES, TESS_SEARCH_DEGREES, TESS_SEARCH_TEXT = 256, TESS_SEARCH_OPEN = -2 };
 
 typedef enum tess_search_outcome {
     TESS_SEARCH_FITS,
@@ -26,14 +26,20 @@ typedef enum tess_bound_level {
 typedef struct tess_search_layout {
     int degree[TESS_SEARCH_DEGREES]; /* degrees of the axes, whose product is the number of ranks; then that of experts
                                       */
-    int strategy;                    /* parallelism.shard_strategy */
-    int schedule;                    /* tess_pipeline_kind; -1: no pipeline */
-    int method;                      /* tess_context_method; -1: no ranks divide tokens */
-    int recompute;                   /* activation_checkpoint.mode */
-    int64_t micro;                   /* rows of a micro-batch */
-    int64_t reshard;                 /* parallelism.fsdp_reshard_after_forward */
-    double bound_s, bound_bytes;     /* its step and the rank that needs most take at least as much (step_bound.h) */
+    /* The rows of search_axes.h. TESS_SEARCH_OPEN: a family of layouts that differ in this setting */
+    int64_t strategy;            /* parallelism.shard_strategy */
+    int64_t schedule;            /* tess_pipeline_kind; -1: no pipeline */
+    int64_t method;              /* tess_context_method; -1: no ranks divide tokens */
+    int64_t micro;               /* rows of a micro-batch */
+    int64_t reshard;             /* parallelism.fsdp_reshard_after_forward */
+    int64_t sequence;            /* parallelism.enable_sequence_parallel */
+    int64_t precision;           /* TESS_SEARCH_AS_GIVEN: that of the configuration */
+    int64_t recompute;           /* activation_checkpoint.mode */
+    int64_t offload;             /* TESS_SEARCH_OFFLOAD_NONE: what the configuration offloads */
+    double bound_s, bound_bytes; /* its step and the rank that needs most take at least as much (step_bound.h) */
+    double bound_host;           /* bytes of all ranks of a host that offload to its memory, at least */
     tess_bound_level bound_level;
+    int n_members; /* 1; of a family, the layouts that it stands for */
     tess_search_outcome outcome;
     bool planned;          /* the values below are those of a plan; false: `bytes` and `missing` are bounds */
     bool in_full;          /* `bytes` are those of a dry rank of full depth */

@@ -10,6 +10,7 @@
 #include "nn/model.h"
 #include "parallel/pipeline/pipeline.h"
 #include "plan/dry_rank.h"
+#include "plan/search/search_axes.h"
 #include "plan/step_time.h"
 #include "tessera/fsdp.h"
 
@@ -21,7 +22,7 @@ enum { BESIDE = 3, MOST_KINDS = 8 }; /* BESIDE: layers of a piece. A model has m
 
 /* The settings of a layout that a piece depends on. There is no padding, because they are compared as bytes. */
 typedef struct layer_piece_key {
-    int32_t tp, cp, ep, method, recompute, unused;
+    int32_t tp, cp, ep, method, recompute, sequence, precision, unused;
     int64_t micro;
 } layer_piece_key;
 
@@ -36,7 +37,9 @@ typedef struct layer_piece {
     layer_piece_key key;
     bool known, is_refused;        /* it was measured; it cannot be */
     double layer_s, ends_s;        /* its kernels and exchanges; those of everything but such layers */
+    double forward_s;              /* the part of layer_s that is forward */
     double floor_s;                /* the part of layer_s that grows with the rows of a micro-batch, at least */
+    double arithmetic_s;           /* the part of floor_s that is arithmetic */
     double state[TESS_POOL_COUNT]; /* bytes without shards, but those of activations that a micro-batch keeps */
     double beside;                 /* bytes of activations next to those that such layers keep */
     double weights, experts;       /* elements of all parameters, and of those that are experts' */
@@ -46,12 +49,21 @@ typedef struct layer_piece {
 typedef struct stage_counts {
     struct stage_counts *next;
     int ranks, chunks, schedule, n;
-    int *layers; /* (n = ranks * chunks) layers that are alike, by stage; then (n) all layers */
+    int *layers; /* (n = ranks * chunks) layers that are alike, by stage; then (n) all layers; NULL: no such stages */
+    char reason[TESS_SEARCH_TEXT]; /* why there are none */
 } stage_counts;
+
+/* The slots of each stage: the micro-batches whose activations it holds at a time. */
+typedef struct slot_counts {
+    struct slot_counts *next;
+    int ranks, chunks, schedule, micros;
+    int *slots; /* (ranks * chunks) by stage */
+} slot_counts;
 
 struct tess_step_bounds {
     tess_mem *mem;
     const tess_plan_request *request;
+    tess_machine plain; /* the machine without fp8_products */
     /* Number of layers after which all are alike, and the kinds of those (tess_model_config.layers). If kinds
      * alternate, all layers count as if they were the least of them in each respect. */
     int64_t unlike;
@@ -60,6 +72,7 @@ struct tess_step_bounds {
     layer_piece *pieces;
     size_t n_pieces, room;
     stage_counts *stages;
+    slot_counts *slots;
     int64_t n_dry;
 };
 
@@ -70,6 +83,8 @@ tess_status tess_step_bounds_create(tess_mem *mem, const tess_plan_request *requ
     tess_step_bounds *b = *out;
     b->mem = mem;
     b->request = request;
+    b->plain = *request->machine;
+    b->plain.fp8_products = false;
     b->unlike = m->n_layers - 1;
     while (b->unlike > 0 && m->layers[b->unlike - 1] == m->layers[m->n_layers - 1])
         b->unlike--;
@@ -95,9 +110,19 @@ void tess_step_bounds_destroy(tess_step_bounds **handle)
         tess_mem_free(b->mem, s->layers);
         tess_mem_free(b->mem, s);
     }
+    for (slot_counts *c = b->slots, *next; c != NULL; c = next) {
+        next = c->next;
+        tess_mem_free(b->mem, c->slots);
+        tess_mem_free(b->mem, c);
+    }
     tess_mem_free(b->mem, b->pieces);
     tess_mem_free(b->mem, b);
     *handle = NULL;
+}
+
+const tess_machine *tess_step_bounds_machine(const tess_step_bounds *b, int64_t precision)
+{
+    return precision == TESS_SEARCH_BF16 || precision == TESS_SEARCH_FP32 ? &b->plain : b->request->machine;
 }
 
 int64_t tess_step_bounds_dry_ranks(const tess_step_bounds *bounds)
@@ -132,7 +157,7 @@ static void keep_layers(tess_work_trace *t)
 /* The result of a dry rank of a piece. */
 typedef struct layer_piece_run {
     tess_dry_report report;
-    double seconds, floor_s;
+    double seconds, forward_s, floor_s, arithmetic_s;
 } layer_piece_run;
 
 /* Returns the time of arithmetic, which grows in proportion to the rows. Measured rates may grow with the size of a
@@ -146,29 +171,30 @@ static double arithmetic_s(const tess_step_case *of, const tess_work_trace *t)
     return seconds;
 }
 
-static tess_status time_piece(tess_step_bounds *b, const tess_memory_plan *plan, tess_work_trace *trace, int n_ranks,
-                              layer_piece_run *out)
+static tess_status time_piece(tess_step_bounds *b, const tess_machine *machine, const tess_memory_plan *plan,
+                              tess_work_trace *trace, int n_ranks, layer_piece_run *out)
 {
-    const tess_plan_request *q = b->request;
     tess_plan_time time;
     const tess_timed_rank rank = {.rank = 0, .trace = trace};
-    tess_machine prompt = *q->machine; /* the machine without launch times and latencies */
-    tess_step_case of = {.machine = q->machine,
+    tess_machine prompt = *machine; /* the machine without launch times and latencies */
+    tess_step_case of = {.machine = machine,
                          .ranks = &rank,
                          .n = 1,
                          .n_ranks = n_ranks,
                          .ranks_a_host = plan->n_local,
                          .threads = plan->n_threads,
-                         .straggler = q->options.straggler};
+                         .straggler = b->request->options.straggler};
     keep_layers(trace);
     TESS_TRY(tess_step_time(b->mem, &of, &time));
     out->seconds = time.compute_s + time.exposed_s;
+    out->forward_s = time.phase_s[TESS_PHASE_FORWARD];
     prompt.compute.launch_us = 0;
     for (int kind = 0; kind < TESS_LINKS; kind++)
         prompt.links[kind].latency_us = 0;
     of.machine = &prompt;
     TESS_TRY(tess_step_time(b->mem, &of, &time));
-    out->floor_s = arithmetic_s(&of, trace) + (prompt.times == NULL ? time.exposed_s : 0);
+    out->arithmetic_s = arithmetic_s(&of, trace);
+    out->floor_s = out->arithmetic_s + (prompt.times == NULL ? time.exposed_s : 0);
     return TESS_OK;
 }
 
@@ -182,8 +208,8 @@ static tess_model_config shallow_model(const tess_step_bounds *b, int kind, int6
 }
 
 /* Runs the piece with a number of layers. */
-static tess_status run_piece(tess_step_bounds *b, const tess_config *config, int kind, int64_t layers, int n_ranks,
-                             layer_piece_run *out)
+static tess_status run_piece(tess_step_bounds *b, const tess_config *config, const layer_piece_key *key, int kind,
+                             int64_t layers, int n_ranks, layer_piece_run *out)
 {
     const tess_model_config model = shallow_model(b, kind, layers);
     tess_work_trace trace = {.mem = b->mem, .even_experts = true};
@@ -194,7 +220,7 @@ static tess_status run_piece(tess_step_bounds *b, const tess_config *config, int
     b->n_dry++;
     tess_status status = tess_dry_rank(&plan, &model, 0, &out->report);
     if (status == TESS_OK)
-        status = time_piece(b, &plan, &trace, n_ranks, out);
+        status = time_piece(b, tess_step_bounds_machine(b, key->precision), &plan, &trace, n_ranks, out);
     tess_work_trace_free(&trace);
     return status;
 }
@@ -219,8 +245,8 @@ static tess_status count_weights(tess_step_bounds *b, const tess_config *config,
 static tess_status measure_piece(tess_step_bounds *b, const tess_config *config, int kind, int n_ranks, layer_piece *p)
 {
     layer_piece_run less, more;
-    TESS_TRY(run_piece(b, config, kind, BESIDE, n_ranks, &less));
-    TESS_TRY(run_piece(b, config, kind, BESIDE + 1, n_ranks, &more));
+    TESS_TRY(run_piece(b, config, &p->key, kind, BESIDE, n_ranks, &less));
+    TESS_TRY(run_piece(b, config, &p->key, kind, BESIDE + 1, n_ranks, &more));
     const bool gpu = b->request->machine->machine.kind == TESS_MACHINE_GPU;
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
         p->state[pool] =
@@ -230,7 +256,9 @@ static tess_status measure_piece(tess_step_bounds *b, const tess_config *config,
     if (gpu)
         p->beside =
             fmax(0, less.report.device[TESS_POOL_ACTIVATIONS] - BESIDE * fmax(0, p->state[TESS_POOL_ACTIVATIONS]));
+    p->forward_s = fmax(0, fmin(p->layer_s, more.forward_s - less.forward_s));
     p->floor_s = more.floor_s - less.floor_s;
+    p->arithmetic_s = more.arithmetic_s - less.arithmetic_s;
     p->known = true;
     return TESS_OK;
 }
@@ -238,8 +266,10 @@ static tess_status measure_piece(tess_step_bounds *b, const tess_config *config,
 /* Takes the values of a kind of layers, or the smaller ones of both kinds. */
 static void take_least(layer_piece *p, const layer_piece *of_kind, bool is_first)
 {
-    double *const values[] = {&p->layer_s, &p->ends_s, &p->floor_s, &p->beside, &p->experts};
-    const double others[] = {of_kind->layer_s, of_kind->ends_s, of_kind->floor_s, of_kind->beside, of_kind->experts};
+    double *const values[] = {&p->layer_s,      &p->ends_s, &p->forward_s, &p->floor_s,
+                              &p->arithmetic_s, &p->beside, &p->experts};
+    const double others[] = {of_kind->layer_s,      of_kind->ends_s, of_kind->forward_s, of_kind->floor_s,
+                             of_kind->arithmetic_s, of_kind->beside, of_kind->experts};
     /* Experts have shards of their own, so each family of weights has its least. */
     const double shared = p->weights - p->experts, other_shared = of_kind->weights - of_kind->experts;
     p->known = of_kind->known;
@@ -261,6 +291,8 @@ static tess_status make_piece(tess_step_bounds *b, layer_piece *p, bool measures
                             .method = key->method,
                             .recompute = key->recompute,
                             .micro = key->micro,
+                            .sequence = key->sequence,
+                            .precision = key->precision,
                             .reshard = 1};
     for (int axis = 0; axis < TESS_AXES; axis++)
         l.degree[axis] = 1;
@@ -306,9 +338,11 @@ static tess_status find_piece(tess_step_bounds *b, const tess_search_layout *l, 
     const layer_piece_key key = {.tp = l->degree[TESS_AXIS_TP],
                                  .cp = l->degree[TESS_AXIS_CP],
                                  .ep = l->degree[TESS_SEARCH_EP],
-                                 .method = l->method,
-                                 .recompute =
-                                     l->recompute == TESS_RECOMPUTE_EVERY_N ? TESS_RECOMPUTE_NONE : l->recompute,
+                                 .method = (int32_t)l->method,
+                                 .recompute = l->recompute == TESS_RECOMPUTE_EVERY_N ? TESS_RECOMPUTE_NONE
+                                                                                     : (int32_t)l->recompute,
+                                 .sequence = l->degree[TESS_AXIS_TP] > 1 ? (int32_t)l->sequence : 1,
+                                 .precision = (int32_t)l->precision,
                                  .micro = micro};
     size_t i = 0;
     while (i < b->n_pieces && memcmp(&b->pieces[i].key, &key, sizeof(key)) != 0)
@@ -323,12 +357,24 @@ static tess_status find_piece(tess_step_bounds *b, const tess_search_layout *l, 
 }
 
 /* ---- Stages ---- */
+/* The micro-batches of a rank. */
+static double micros_of(const tess_step_bounds *b, const tess_search_layout *l)
+{
+    const double copies = (double)l->degree[TESS_AXIS_REPLICATE] * l->degree[TESS_AXIS_SHARD];
+    return ceil((double)b->request->config->training.global_batch_size / ((double)l->micro * copies));
+}
+
+/* Stages do not depend on the number of micro-batches, so they are cut for one that the schedule allows. */
 static tess_status count_layers(tess_step_bounds *b, const tess_search_layout *l, stage_counts *s)
 {
     TESS_AUTO(tess_config_free) tess_config config = {0};
     tess_stage_plan plan;
     TESS_TRY(tess_plan_config_copy(b->request, &config));
     tess_search_configure(l, &config);
+    if (s->ranks > 1)
+        config.training.global_batch_size =
+            l->micro * l->degree[TESS_AXIS_REPLICATE] * l->degree[TESS_AXIS_SHARD] *
+            tess_pipeline_fill_up((tess_pipeline_kind)l->schedule, s->ranks, (int)micros_of(b, l));
     TESS_TRY(tess_stage_plan_create(b->mem, &config, b->request->model, 0, &plan));
     s->n = plan.shape.ranks * plan.shape.chunks;
     tess_status status = TESS_NEW(b->mem, 2 * s->n, "stages", &s->layers);
@@ -345,22 +391,77 @@ static tess_status count_layers(tess_step_bounds *b, const tess_search_layout *l
 static tess_status find_stages(tess_step_bounds *b, const tess_search_layout *l, const stage_counts **out)
 {
     const int ranks = l->degree[TESS_AXIS_PP],
-              chunks = ranks > 1 ? tess_pipeline_usual_chunks((tess_pipeline_kind)l->schedule) : 1;
+              chunks = ranks > 1 ? tess_pipeline_usual_chunks((tess_pipeline_kind)l->schedule) : 1,
+              schedule = (int)l->schedule;
     stage_counts *s = b->stages;
-    while (s != NULL && (s->ranks != ranks || s->chunks != chunks || s->schedule != l->schedule))
+    while (s != NULL && (s->ranks != ranks || s->chunks != chunks || s->schedule != schedule))
         s = s->next;
     if (s == NULL) {
         TESS_TRY(TESS_NEW(b->mem, 1, "stages", &s));
-        *s = (stage_counts){.next = b->stages, .ranks = ranks, .chunks = chunks, .schedule = l->schedule};
+        *s = (stage_counts){.next = b->stages, .ranks = ranks, .chunks = chunks, .schedule = schedule};
         b->stages = s;
         tess_status status = count_layers(b, l, s);
         if (status == TESS_E_NOMEM)
             return status;
-        if (status != TESS_OK)
+        if (status != TESS_OK) {
+            tess_text_add(s->reason, sizeof(s->reason), 0, "%s", tess_error_message());
             tess_error_clear();
+        }
     }
-    *out = s->layers != NULL ? s : NULL;
+    *out = s;
     return TESS_OK;
+}
+
+/* Counts the slots of a schedule. */
+static tess_status count_slots(tess_step_bounds *b, slot_counts *c)
+{
+    tess_pipeline_schedule schedule;
+    TESS_TRY(TESS_NEW(b->mem, c->ranks * c->chunks, "slots", &c->slots));
+    TESS_TRY(tess_pipeline_build(b->mem, (tess_pipeline_kind)c->schedule, c->ranks, c->chunks, c->micros, &schedule));
+    for (int r = 0; r < c->ranks; r++)
+        for (int chunk = 0; chunk < c->chunks; chunk++)
+            c->slots[tess_pipeline_stage(&schedule, r, chunk)] = schedule.lists[r].slots[chunk];
+    tess_pipeline_free(&schedule);
+    return TESS_OK;
+}
+
+/* Finds the slots of a layout's stages. More micro-batches than some take no more slots, but for gpipe, whose stages
+ * hold all. *slots NULL: it has no pipeline, or gpipe. */
+static tess_status find_slots(tess_step_bounds *b, const tess_search_layout *l, const stage_counts *s,
+                              const int **slots)
+{
+    enum { MICROS_A_RANK = 4 };
+    const int m = (int)micros_of(b, l), most = MICROS_A_RANK * s->ranks, schedule = (int)l->schedule,
+              micros = m < most ? m : most;
+    slot_counts *c = b->slots;
+    *slots = NULL;
+    if (s->ranks == 1 || l->schedule == TESS_PIPELINE_GPIPE)
+        return TESS_OK;
+    while (c != NULL &&
+           (c->ranks != s->ranks || c->chunks != s->chunks || c->schedule != schedule || c->micros != micros))
+        c = c->next;
+    if (c == NULL) {
+        TESS_TRY(TESS_NEW(b->mem, 1, "slots", &c));
+        *c = (slot_counts){
+            .next = b->slots, .ranks = s->ranks, .chunks = s->chunks, .schedule = schedule, .micros = micros};
+        b->slots = c;
+        TESS_TRY(count_slots(b, c));
+    }
+    *slots = c->slots;
+    return TESS_OK;
+}
+
+tess_status tess_step_bounds_check(tess_step_bounds *b, const tess_search_layout *l)
+{
+    const tess_parallelism_section *p = &b->request->config->parallelism;
+    const stage_counts *s;
+    if (l->degree[TESS_AXIS_PP] == 1 || p->pipeline_parallel_layers_per_stage > 0)
+        return TESS_OK;
+    TESS_TRY(find_stages(b, l, &s));
+    TESS_CHECK(s->layers != NULL, TESS_E_INVALID, "%s", s->reason);
+    return p->pipeline_parallel_schedule_csv[0] != '\0'
+               ? TESS_OK
+               : tess_pipeline_allows((tess_pipeline_kind)l->schedule, s->ranks, s->chunks, (int)micros_of(b, l));
 }
 
 /* ---- Bounds ---- */
@@ -369,18 +470,15 @@ static int shards_of(const tess_search_layout *l)
     return l->degree[TESS_AXIS_SHARD] * l->degree[TESS_AXIS_CP];
 }
 
-/* The micro-batches of a rank. */
-static double micros_of(const tess_step_bounds *b, const tess_search_layout *l)
-{
-    const double copies = (double)l->degree[TESS_AXIS_REPLICATE] * l->degree[TESS_AXIS_SHARD];
-    return ceil((double)b->request->config->training.global_batch_size / ((double)l->micro * copies));
-}
-
 /* The bytes of an element of gathered weights, and of gradients between ranks. */
-static double weight_size(const tess_step_bounds *b)
+static double weight_size(const tess_step_bounds *b, const tess_search_layout *l)
 {
     const tess_training_section *t = &b->request->config->training;
-    return t->gather == TESS_GATHER_FP8 ? 1 : (double)tess_dtype_size(tess_precision_dtype(t->mixed_precision_param));
+    if (t->gather == TESS_GATHER_FP8)
+        return 1;
+    if (l->precision != TESS_SEARCH_AS_GIVEN)
+        return l->precision == TESS_SEARCH_FP32 ? 4 : 2;
+    return (double)tess_dtype_size(tess_precision_dtype(t->mixed_precision_param));
 }
 
 static double gradient_size(const tess_step_bounds *b)
@@ -395,7 +493,7 @@ static double link_s(const tess_step_bounds *b, const tess_search_layout *l, dou
 {
     const tess_plan_request *q = b->request;
     const bool gathers = l->strategy >= TESS_STRATEGY_FULL && l->reshard != 0;
-    const double gathered = gathers ? 2 * weight_size(b) * fmax(0, n - BESIDE) : 0,
+    const double gathered = gathers ? 2 * weight_size(b, l) * fmax(0, n - BESIDE) : 0,
                  bytes = elements * (size - 1) / size * (n * gradient_size(b) + gathered);
     tess_link_kind kind;
     if (size == 1 || q->machine->times != NULL)
@@ -417,17 +515,22 @@ static double links_s(const tess_step_bounds *b, const tess_search_layout *l, co
                 link_s(b, l, p->experts, n, tp * neighbours, shards / neighbours));
 }
 
-/* The layers of the ranks before the last one whose forward and backward the last rank waits for, with the fewest
- * chunks: one forward and one backward through them begin and end the step. */
-static double fill_layers(const stage_counts *s, const tess_search_layout *l)
+/* Whether a backward is one piece, and stages are passed in one direction: then a step ends with a backward through the
+ * ranks before the last one. */
+static bool drains(const tess_search_layout *l)
+{
+    return l->schedule == TESS_PIPELINE_GPIPE || l->schedule == TESS_PIPELINE_1F1B ||
+           l->schedule == TESS_PIPELINE_INTERLEAVED;
+}
+
+/* The time for which `rank` waits at least, for the stages before its first one: one forward through them begins the
+ * step, and, unless the schedule splits backwards, one backward ends it. */
+static double fill_s(const stage_counts *s, const tess_search_layout *l, const layer_piece *p, int rank)
 {
     double n = 0;
-    if (l->schedule != TESS_PIPELINE_GPIPE && l->schedule != TESS_PIPELINE_1F1B &&
-        l->schedule != TESS_PIPELINE_INTERLEAVED)
-        return 0;
-    for (int g = 0; g + 1 < s->ranks; g++)
+    for (int g = 0; g < rank; g++)
         n += s->layers[g];
-    return n;
+    return n * (drains(l) ? p->layer_s : p->forward_s);
 }
 
 /* Counts the layers of a rank that are alike, or all of them. */
@@ -447,19 +550,42 @@ static int head_rank(const stage_counts *s, const tess_search_layout *l)
     return l->schedule == TESS_PIPELINE_ZBV || l->schedule == TESS_PIPELINE_DUALPIPEV ? 0 : s->ranks - 1;
 }
 
+/* The share of a layer's moments that a rank has, in bytes: those of a family of parameters over its shards. */
+static double moments_of(const tess_search_layout *l, const layer_piece *p)
+{
+    const int shards = l->strategy > TESS_STRATEGY_NONE ? shards_of(l) : 1, neighbours = neighbours_of(&p->key);
+    const double share = p->weights > 0 ? p->experts / p->weights : 0, bytes = p->state[TESS_POOL_OPTIMIZER],
+                 expert_shards = shards > neighbours ? (double)shards / neighbours : 1;
+    return bytes * (1 - share) / shards + bytes * share / expert_shards;
+}
+
+/* The time for which the update waits for moments of n layers that come from the host: all but a few chunks, which may
+ * come before. */
+static double offload_s(const tess_step_bounds *b, const tess_search_layout *l, const layer_piece *p, double n)
+{
+    static const double early = 4.0 * (1 << 20) * 2 * sizeof(float);
+    const tess_machine_link *link = &b->request->machine->links[TESS_LINK_PCIE];
+    if (l->offload < TESS_SEARCH_OFFLOAD_OPTIMIZER || link->gb_per_s <= 0 ||
+        b->request->machine->machine.kind != TESS_MACHINE_GPU)
+        return 0;
+    return fmax(0, n * moments_of(l, p) - early) / (link->gb_per_s * 1e9 * link->efficiency);
+}
+
 static double bound_time(const tess_step_bounds *b, const tess_search_layout *l, const layer_piece *p,
                          const stage_counts *s)
 {
     const double m = micros_of(b, l), last = layers_of_rank(s, l, head_rank(s, l), false);
-    double most = last;
     if (s->ranks == 1)
-        return fmax(m * (last * p->layer_s + p->ends_s), m * links_s(b, l, p, last));
-    for (int r = 0; r < s->ranks; r++)
-        most = fmax(most, layers_of_rank(s, l, r, false));
-    /* Next to the head, the embedding takes no time. */
-    const double kernels_s =
-        fmax(m * most * p->layer_s, m * (last * p->layer_s + p->ends_s) + fill_layers(s, l) * p->layer_s);
-    return fmax(kernels_s, m * links_s(b, l, p, most));
+        return fmax(m * (last * p->layer_s + p->ends_s), m * links_s(b, l, p, last)) + offload_s(b, l, p, last);
+    double kernels_s = 0, most = 0;
+    for (int r = 0; r < s->ranks; r++) {
+        const double n = layers_of_rank(s, l, r, false), fill = fill_s(s, l, p, r);
+        /* Next to the head, the embedding takes no time. */
+        const double ends_s = r == head_rank(s, l) ? p->ends_s : 0;
+        kernels_s = fmax(kernels_s, m * (n * p->layer_s + ends_s) + fill);
+        most = fmax(most, n);
+    }
+    return fmax(kernels_s, m * links_s(b, l, p, most)) + offload_s(b, l, p, most);
 }
 
 /* Returns the bytes of one layer's weights, gradients and moments on a rank, for the parameters of a family that
@@ -468,55 +594,97 @@ static double state_bytes(const tess_step_bounds *b, const tess_search_layout *l
                           int shards)
 {
     const double f32 = sizeof(float), share = p->weights > 0 ? elements / p->weights : 0;
-    if (tess_config_offloads_state(b->request->config))
-        return 0;
+    const tess_offload_section *o = &b->request->config->offload;
     const int replicas = l->degree[TESS_AXIS_REPLICATE], portion = shards * replicas;
     const bool keeps = l->strategy < TESS_STRATEGY_FULL || l->reshard == 0, cuts = l->strategy > TESS_STRATEGY_NONE;
-    double bytes = (f32 * elements + share * p->state[TESS_POOL_OPTIMIZER]) / (cuts ? shards : 1);
-    if (portion == 1)
-        return bytes + f32 * elements;
-    /* The sums of the leaves of a step, and next to them a gradient of their own for replicas and without shards. */
-    bytes += f32 * elements / portion * tess_leaf_memory((int64_t)micros_of(b, l) * portion, portion, false);
-    bytes += replicas > 1 ? f32 * elements / shards : cuts ? 0 : f32 * elements;
-    if (shards == 1)
+    double bytes = 0;
+    if (!o->optimizer && l->offload < TESS_SEARCH_OFFLOAD_OPTIMIZER)
+        bytes += share * p->state[TESS_POOL_OPTIMIZER] / (cuts ? shards : 1);
+    const bool away = o->params || l->offload >= TESS_SEARCH_OFFLOAD_ALL;
+    if (!away)
+        bytes += f32 * elements / (cuts ? shards : 1);
+    if (!o->grads && l->offload < TESS_SEARCH_OFFLOAD_GRADS) {
+        if (portion == 1)
+            return bytes + f32 * elements;
+        /* The sums of the leaves of a step, and next to them a gradient of their own for replicas and without shards.
+         */
+        bytes += f32 * elements / portion * tess_leaf_memory((int64_t)micros_of(b, l) * portion, portion, false);
+        bytes += replicas > 1 ? f32 * elements / shards : cuts ? 0 : f32 * elements;
+    }
+    if (shards == 1 || away)
         return bytes;
-    bytes += keeps ? elements * weight_size(b) : 0;
+    bytes += keeps ? elements * weight_size(b, l) : 0;
     return bytes +
            (l->strategy == TESS_STRATEGY_ZERO1 && l->degree[TESS_AXIS_PP] > 1 ? elements * gradient_size(b) : 0);
 }
 
+/* Counts the layers of a rank, each as often as it holds activations; `all`: also those that are not alike. */
+static double layers_in_flight(const tess_step_bounds *b, const tess_search_layout *l, const stage_counts *s,
+                               const int *slots, int rank, bool all)
+{
+    const tess_pipeline_schedule shape = {
+        .kind = (tess_pipeline_kind)(l->schedule >= 0 ? l->schedule : 0), .ranks = s->ranks, .chunks = s->chunks};
+    double n = 0;
+    for (int chunk = 0; chunk < s->chunks; chunk++) {
+        const int stage = tess_pipeline_stage(&shape, rank, chunk);
+        const double held = slots != NULL ? slots[stage] : s->ranks > 1 ? micros_of(b, l) : 1;
+        n += held * s->layers[(all ? s->n : 0) + stage];
+    }
+    return n;
+}
+
 static double bound_memory(const tess_step_bounds *b, const tess_search_layout *l, const layer_piece *p,
-                           const stage_counts *s)
+                           const stage_counts *s, const int *slots)
 {
     const int shards = shards_of(l);
     const double layer = state_bytes(b, l, p, p->weights - p->experts, shards) +
                          state_bytes(b, l, p, p->experts, shards / neighbours_of(&p->key)),
-                 kept = fmax(0, p->state[TESS_POOL_ACTIVATIONS]), m = micros_of(b, l);
-    const bool drains = l->schedule == TESS_PIPELINE_1F1B || l->schedule == TESS_PIPELINE_ZB_H1;
+                 kept = fmax(0, p->state[TESS_POOL_ACTIVATIONS]);
     /* The gradients of the units in progress, and their weights unless all are kept. */
     const bool gathers = l->strategy >= TESS_STRATEGY_FULL && l->reshard != 0;
     const double unit = fmax(p->experts, p->weights - p->experts),
-                 comm = shards > 1 ? unit * (gradient_size(b) + (gathers ? weight_size(b) : 0)) : 0;
+                 comm = shards > 1 ? unit * (gradient_size(b) + (gathers ? weight_size(b, l) : 0)) : 0;
     const double in_progress = b->request->config->parallelism.fsdp_prefetch > 0 ? 2 : 1;
+    /* A layer that recomputes in a split backward also keeps the gradient of its output until its weight part. */
+    const bool splits = l->schedule == TESS_PIPELINE_ZB_H1 || l->schedule == TESS_PIPELINE_ZBV ||
+                        l->schedule == TESS_PIPELINE_DUALPIPEV;
+    const double streams = splits && l->recompute == TESS_RECOMPUTE_FULL ? 2 : 1;
     double most = 0;
     for (int r = 0; r < s->ranks; r++) {
-        const double in_flight = l->schedule == TESS_PIPELINE_GPIPE ? m : drains ? fmin(m, s->ranks - r) : 1;
         /* The rank with the head has all that a piece has next to its layers. */
         const double beside = r == head_rank(s, l) && layers_of_rank(s, l, r, false) > 0 ? p->beside : 0;
         /* Layers that recompute keep their input, whatever their kind. */
-        const int keep = layers_of_rank(s, l, r, l->recompute == TESS_RECOMPUTE_FULL),
-                  n = layers_of_rank(s, l, r, false);
-        most = fmax(most, n * layer + keep * in_flight * kept + beside + comm * fmin(n, in_progress));
+        const double keep = layers_in_flight(b, l, s, slots, r, l->recompute == TESS_RECOMPUTE_FULL),
+                     n = layers_of_rank(s, l, r, false);
+        most = fmax(most, n * layer + keep * streams * kept + beside + comm * fmin(n, in_progress));
     }
     return most;
 }
 
+/* Bounds the bytes that the ranks of a GPU host offload to its memory: as if all had the fewest layers. */
+static double bound_host(const tess_step_bounds *b, const tess_search_layout *l, const layer_piece *p,
+                         const stage_counts *s)
+{
+    const double f32 = sizeof(float);
+    const int shards = l->strategy > TESS_STRATEGY_NONE ? shards_of(l) : 1;
+    double layer = 0, least = INFINITY;
+    if (l->offload >= TESS_SEARCH_OFFLOAD_OPTIMIZER)
+        layer += moments_of(l, p);
+    if (l->offload >= TESS_SEARCH_OFFLOAD_GRADS)
+        layer += f32 * p->weights / ((double)shards_of(l) * l->degree[TESS_AXIS_REPLICATE]);
+    if (l->offload >= TESS_SEARCH_OFFLOAD_ALL)
+        layer += f32 * p->weights / shards;
+    for (int r = 0; r < s->ranks; r++)
+        least = fmin(least, layers_of_rank(s, l, r, false));
+    return b->request->config->offload.folder[0] != '\0' ? 0 : least * layer * tess_plan_ranks_a_host(b->request);
+}
+
 /* Returns the piece of larger micro-batches, as far as it is known. */
-static layer_piece scaled(const layer_piece *p, int64_t micro)
+static layer_piece scaled(const layer_piece *p, double floor_s, int64_t micro)
 {
     layer_piece larger = *p;
-    larger.layer_s = p->floor_s * (double)micro;
-    larger.ends_s = 0;
+    larger.layer_s = floor_s * (double)micro;
+    larger.ends_s = larger.forward_s = 0;
     larger.state[TESS_POOL_ACTIVATIONS] *= (double)micro; /* `beside` is at least that of one row */
     return larger;
 }
@@ -534,17 +702,27 @@ tess_status tess_step_bounds_of(tess_step_bounds *b, tess_search_layout *l, tess
 {
     const layer_piece *found;
     const stage_counts *s;
-    l->bound_s = l->bound_bytes = 0;
-    l->bound_level = level == TESS_BOUND_OF_ROW && l->micro == 1 ? TESS_BOUND_OF_MICRO : level;
-    TESS_TRY(find_piece(b, l, level == TESS_BOUND_OF_MICRO ? l->micro : 1, level != TESS_BOUND_OF_WEIGHTS, &found));
+    tess_search_layout of = *l;
+    /* Ranks that all have the whole stream have the same arithmetic as those that share it, and no less memory. */
+    const bool borrows = level == TESS_BOUND_OF_ROW && l->degree[TESS_AXIS_TP] > 1 && l->sequence == 0;
+    of.sequence = borrows ? 1 : l->sequence;
+    l->bound_s = l->bound_bytes = l->bound_host = 0;
+    l->bound_level = level == TESS_BOUND_OF_ROW && l->micro == 1 && !borrows ? TESS_BOUND_OF_MICRO : level;
+    TESS_TRY(find_piece(b, &of, level == TESS_BOUND_OF_MICRO ? l->micro : 1, level != TESS_BOUND_OF_WEIGHTS, &found));
     TESS_TRY(find_stages(b, l, &s));
-    if (s == NULL)
+    if (s->layers == NULL)
         return TESS_OK;
-    layer_piece p = l->bound_level == TESS_BOUND_OF_ROW ? scaled(found, l->micro) : *found;
+    layer_piece p = l->bound_level == TESS_BOUND_OF_ROW
+                        ? scaled(found, borrows ? found->arithmetic_s : found->floor_s, l->micro)
+                        : *found;
     if (l->recompute == TESS_RECOMPUTE_EVERY_N)
         p = without_activations(&p);
     l->bound_s = certain * bound_time(b, l, &p, s);
-    if (b->request->machine->machine.kind == TESS_MACHINE_GPU)
-        l->bound_bytes = certain * bound_memory(b, l, &p, s);
+    if (b->request->machine->machine.kind == TESS_MACHINE_GPU) {
+        const int *slots;
+        TESS_TRY(find_slots(b, l, s, &slots));
+        l->bound_bytes = certain * bound_memory(b, l, &p, s, slots);
+        l->bound_host = certain * bound_host(b, l, &p, s);
+    }
     return TESS_OK;
 }

@@ -22,6 +22,12 @@ void tess_step_bounds_destroy(tess_step_bounds **bounds);
  * better: it runs two dry ranks if their piece is new.
  * TESS_E_NOMEM; nothing else: a piece that is refused has no bounds */
 tess_status tess_step_bounds_of(tess_step_bounds *bounds, tess_search_layout *layout, tess_bound_level level);
+/* Checks what refuses a layout whatever its memory and time: its schedule does not take its micro-batches, or its
+ * layers cannot be cut into its stages. TESS_E_INVALID: the message says why */
+tess_status tess_step_bounds_check(tess_step_bounds *bounds, const tess_search_layout *layout);
+/* Returns the machine of layouts with this precision: products in FP8 are those of precision fp8, or of all layouts if
+ * precision is not varied. */
+const tess_machine *tess_step_bounds_machine(const tess_step_bounds *bounds, int64_t precision);
 int64_t tess_step_bounds_dry_ranks(const tess_step_bounds *bounds); /* number of dry ranks that have run */
 
 #endif
