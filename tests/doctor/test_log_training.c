@@ -241,7 +241,7 @@ static const struct {
      "partition."},
     {"megatron-no-gradient", "47/48 params",
      "AssertionError: Communication call has not been issued for this bucket (47/48 params have grad available)"},
-    {"fsdp-order-differs", "!rank 0 ",
+    {"fsdp-order-differs", "!rank 0: ",
      "RuntimeError: Forward order differs across ranks: rank 0 is all-gathering 1 parameters while rank 2 is "
      "all-gathering 3 parameters"},
     {"fsdp-setup", "rank 3", "ValueError: Inconsistent compute device and `device_id` on rank 3: cuda:0 vs cuda:3"},

@@ -96,6 +96,18 @@ void log_add_symptom(const tess_log_entry *entry, const log_match *match, tess_l
         log_add_text(v, "%s failed: %s", match->phase, symptom);
 }
 
+void log_add_quote(const log_match *match, tess_log_diagnosis *v)
+{
+    enum { MOST = 160 };
+    const size_t size = strlen(match->excerpt), begin = log_text_begin(match->excerpt, size);
+    if (match->who.what[0] != '\0' || begin >= size || !log_says_something(match->excerpt + begin, size - begin))
+        return;
+    const char *text = match->excerpt + begin;
+    while (*text != '\0' && strchr(" =*#-|>", *text) != NULL)
+        text++;
+    log_add_text(v, "; its line: \"%.*s%s\"", MOST, text, strlen(text) > MOST ? "..." : "");
+}
+
 /* Writes the headline: "rank 3 on n1: SYMPTOM (step 12)", "SYMPTOM, reported by rank 3". */
 static void write_headline(const tess_survey *s, const tess_log_entry *entry, const log_match *match,
                            tess_log_diagnosis *v)
@@ -258,6 +270,8 @@ void log_report_entry(const tess_survey *s, int cause, tess_log_kind kind, tess_
     add_silence(entry, match, v);
     log_add_place(s, match, v);
     add_warning(s, cause, v);
+    if (!entry->is_quoting && entry->match != NULL)
+        log_add_quote(match, v);
     add_printer(entry, v);
     add_ended_together(s, v);
     log_add_surroundings(s, match, v);

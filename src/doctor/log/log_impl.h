@@ -565,6 +565,8 @@ void log_add_text(tess_log_diagnosis *diagnosis, const char *format, ...) __attr
 const char *log_symptom_of(const tess_log_entry *entry, const log_match *match);
 /* Appends the symptom to the headline, with what the program was doing. */
 void log_add_symptom(const tess_log_entry *entry, const log_match *match, tess_log_diagnosis *diagnosis);
+/* Appends the beginning of the first line, without its prefixes, where no group of the pattern gave the reason. */
+void log_add_quote(const log_match *match, tess_log_diagnosis *diagnosis);
 /* Adds the first line of a match as evidence. */
 void log_add_place(const tess_survey *survey, const log_match *match, tess_log_diagnosis *diagnosis);
 /* Adds evidence from above the line: the program's frame in the traceback, or the unknown error line before it. */

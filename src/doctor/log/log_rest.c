@@ -209,6 +209,7 @@ static void write_effect(const tess_survey *s, const tess_log_entry *entry, cons
         log_add_text(v, "; %slook into those of %s",
                      is_exception ? "that follows from an error of another process, not in these logs: " : "",
                      match->who.peer[0] != '\0' ? match->who.peer : "the other ranks, and above it");
+    log_add_quote(match, v);
 }
 
 /* Writes the earliest warning that names a process or device, or says what is wrong. */
