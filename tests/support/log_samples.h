@@ -16,6 +16,11 @@ typedef struct log_sample {
     const char *text, *id;
 } log_sample;
 
+/* A text, its entry, and whom it is about, as the report names it; "": nobody. */
+typedef struct log_named_sample {
+    const char *id, *who, *text;
+} log_named_sample;
+
 /* The beginning of the headline; "": the log shows no cause. `absent` are words that the headline must not have. */
 typedef struct log_case {
     const char *text, *headline, *absent;
@@ -61,14 +66,56 @@ static inline void test_log_expect_entries(const log_sample *samples, size_t n)
     tess_knowledge_destroy(&knowledge);
 }
 
-static inline void test_log_diagnose(tess_knowledge *knowledge, const char *text, tess_log_diagnosis *diagnosis)
+static inline void test_log_read(tess_knowledge *knowledge, const char *text, tess_survey *survey)
 {
     char path[512];
-    tess_survey survey;
     EXPECT_OK(tess_os_join(path, sizeof(path), test_folder(), "log.txt"));
     EXPECT_OK(tess_os_write_atomic(path, text, strlen(text)));
-    EXPECT_OK(tess_survey_begin(test_mem(), knowledge, &survey));
-    EXPECT_OK(tess_survey_read(&survey, path));
+    EXPECT_OK(tess_survey_begin(test_mem(), knowledge, survey));
+    EXPECT_OK(tess_survey_read(survey, path));
+}
+
+/* Whether the text is its entry, about `who`, and nothing else is a cause; says what is not so. */
+static inline bool test_log_is_named(tess_knowledge *knowledge, const log_named_sample *s)
+{
+    char named[400] = "", causes[400] = "";
+    size_t n = 0;
+    bool is_there = false;
+    tess_survey survey;
+    test_log_read(knowledge, s->text, &survey);
+    for (int i = 0; i < tess_knowledge_n(knowledge); i++) {
+        if (survey.matches[i].n_lines == 0)
+            continue;
+        if (strcmp(tess_knowledge_at(knowledge, i)->row.id, s->id) == 0) {
+            is_there = true;
+            log_who_text(&survey.matches[i].who, named, sizeof(named));
+        } else if (log_role_of(&survey, i) == TESS_LOG_CAUSE) {
+            n = tess_text_add(causes, sizeof(causes), n, " %s", tess_knowledge_at(knowledge, i)->row.id);
+        }
+    }
+    tess_survey_free(&survey);
+    bool is_right = is_there && causes[0] == '\0' && strcmp(named, s->who) == 0;
+    if (!is_right)
+        fprintf(stderr, "\"%.100s\": %s%s; about '%s', expected '%s'; other causes:%s\n", s->text, s->id,
+                is_there ? "" : " is not found", named, s->who, causes);
+    return is_right;
+}
+
+/* Expects that each text is its entry, names whom it is about, and no other cause. */
+static inline void test_log_expect_whom(const log_named_sample *samples, size_t n)
+{
+    int n_wrong = 0;
+    tess_knowledge *knowledge = test_log_knowledge();
+    for (size_t i = 0; i < n; i++)
+        n_wrong += !test_log_is_named(knowledge, &samples[i]);
+    EXPECT_INT(n_wrong, 0);
+    tess_knowledge_destroy(&knowledge);
+}
+
+static inline void test_log_diagnose(tess_knowledge *knowledge, const char *text, tess_log_diagnosis *diagnosis)
+{
+    tess_survey survey;
+    test_log_read(knowledge, text, &survey);
     EXPECT_OK(tess_log_diagnose(&survey, 0, diagnosis));
     tess_survey_free(&survey);
 }
