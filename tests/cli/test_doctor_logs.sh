@@ -22,6 +22,7 @@ is_read() {
     elif ! grep -qF -- "$words" headline; then
         fail "$name: expected \"$words\" in $(cat headline)"
     else
+        sed -i 's/; its line: .*//' headline # a quotation says nothing of its own
         for words in "${@:5}"; do
             grep -qF -- "$words" headline && fail "$name: \"$words\" in $(cat headline)" && return
         done

@@ -43,7 +43,8 @@ static const sample hosts_and_jobs[] = {
      "[launch.py:2:sigkill_handler] ['python3', '-u', 't.py', '--local_rank=1'] exits with return code = -9\n",
      "a process got SIGKILL", false},
     {"double free or corruption (!prev)\nt.sh: line 3: 77 Aborted (core dumped) python t.py\n",
-     "native code damaged the memory of its own process (a check of glibc), and the process aborted: double free",
+     "native code damaged the memory of its own process (a check of the allocator or of glibc), and the process "
+     "aborted: double free",
      true},
     {"W0110 09:35:41.194000 77 torch/distributed/elastic/agent/server/api.py:719] Received 1 death signal, shutting "
      "down\n",

@@ -98,14 +98,8 @@ void log_add_symptom(const tess_log_entry *entry, const log_match *match, tess_l
 
 void log_add_quote(const log_match *match, tess_log_diagnosis *v)
 {
-    enum { MOST = 160 };
-    const size_t size = strlen(match->excerpt), begin = log_text_begin(match->excerpt, size);
-    if (match->who.what[0] != '\0' || begin >= size || !log_says_something(match->excerpt + begin, size - begin))
-        return;
-    const char *text = match->excerpt + begin;
-    while (*text != '\0' && strchr(" =*#-|>", *text) != NULL)
-        text++;
-    log_add_text(v, "; its line: \"%.*s%s\"", MOST, text, strlen(text) > MOST ? "..." : "");
+    if (match->who.what[0] == '\0' && match->quote[0] != '\0')
+        log_add_text(v, "; its line: \"%s\"", match->quote);
 }
 
 /* Writes the headline: "rank 3 on n1: SYMPTOM (step 12)", "SYMPTOM, reported by rank 3". */

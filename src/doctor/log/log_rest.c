@@ -257,8 +257,7 @@ static bool report_unknown(const tess_survey *s, bool any_words, tess_log_diagno
         v->reporter = s->loose_who;
         log_who_text(&s->loose_who, who, sizeof(who));
     }
-    snprintf(v->headline, sizeof(v->headline),
-             "no error of these %" PRId64 " lines is in the knowledge base; %s%s%s: \"%s\"", s->n_lines,
+    snprintf(v->headline, sizeof(v->headline), "%s%s%s: \"%.400s\"; no rule knows it",
              is_marked ? "the first error line" : "a line near the end speaks of a failure",
              who[0] != '\0' ? ", of " : "", who, is_marked ? loose->excerpt : last->excerpt);
     add_line(s, is_marked ? loose : last, v);

@@ -209,6 +209,10 @@ static void read_nccl(const char *line, size_t size, log_who *who)
             continue;
         while (begin > 0 && is_host_char(line[begin - 1]))
             begin--;
+        if (begin > 3 && line[begin - 1] == ':' && isdigit((unsigned char)line[begin - 2]) && at - begin > 3 &&
+            isdigit((unsigned char)line[begin]) && isdigit((unsigned char)line[begin + 1]) &&
+            isalpha((unsigned char)line[begin + 2]))
+            begin += 2; /* the end of a time with a zone, "-07:00node-a:7:8", as CloudWatch joins the two */
         copy(who->host, sizeof(who->host), line + begin, at - begin);
         copy(who->gpu, sizeof(who->gpu), line + gpu, end - gpu);
         who->pid = (int)strtol(line + at + 1, NULL, 10) * (pid_end - at < 10);
@@ -294,10 +298,12 @@ static void read_ray(const char *line, log_who *who)
         who->pid = pid;
 }
 
-/* Reads the device in a label at the beginning of a line: "[GPU3] ", "[GPU 3]: ", "GPU 3: ", "[cuda:3] ". */
+/* Reads the device in a label at the beginning of a line: "[GPU3] ", "[GPU 3]: ", "GPU 3: ", "[cuda:3] ", or "[3]
+ * file.cc:1 NCCL" of a line of NCCL that has lost its host and process. */
 static void read_gpu(const char *line, log_who *who)
 {
-    static const char *const forms[] = {"[GPU%*[ :]%d]%n", "[GPU%d]%n", "GPU %d:%n", "GPU%d:%n", "[cuda:%d]%n"};
+    static const char *const forms[] = {"[GPU%*[ :]%d]%n", "[GPU%d]%n",   "GPU %d:%n",
+                                        "GPU%d:%n",        "[cuda:%d]%n", "[%d] %*[a-z_./]:%*d NCCL%n"};
     for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
         int gpu = -1, end = 0;
         (void)sscanf(line, forms[i], &gpu, &end);
@@ -711,11 +717,24 @@ static size_t skip_label(const char *text, size_t size)
     return (colon && (number || known)) || (bar && (known || is_container(text, n))) ? end + 2 : 0;
 }
 
+/* Returns the offset after the role and replica that TorchX and NeMo-Run print, "train/0 "; 0: the text has another
+ * form. A folder of numbers, "checkpoints/3 ", looks alike, so another prefix must follow. */
+static size_t skip_replica(const char *text)
+{
+    int n = 0;
+    (void)sscanf(text, "%*40[A-Za-z0-9_.-]/%*4[0-9]%n", &n);
+    return n > 0 && text[n] == ' ' &&
+                   (text[n + 1] == '[' || strncmp(text + n, " Traceback", 10) == 0 ||
+                    strncmp(text + n, "   File", 7) == 0)
+               ? (size_t)n + 1
+               : 0;
+}
+
 size_t log_text_begin(const char *line, size_t size)
 {
     enum { MOST_PREFIXES = 6 };
     char head[2 * LOG_HEAD + 1];
-    size_t at = 0, n = copy_head(line, size, head, sizeof(head));
+    size_t n = copy_head(line, size, head, sizeof(head)), at = skip_replica(head);
     for (int i = 0; i < MOST_PREFIXES; i++) {
         size_t blanks = strspn(head + at, " "), left = n - at - blanks, next;
         const char *text = head + at + blanks;

@@ -202,15 +202,19 @@ void log_keep_tail(survey_reading *r, const char *line, size_t size, int64_t num
 static bool speaks_of_failure(const char *line, size_t size)
 {
     const size_t n = size < 300 ? size : 300;
+    bool is_error = tess_text_has(line, n, TESS_WORD_IN + TESS_WORD_CASELESS, " error: |fatal: |error on ");
+    if (!is_error && tess_text_has(line, n, TESS_WORD_IN + TESS_WORD_CASELESS, "if |instead|install "))
+        return false;
     return !tess_text_has(line, n, TESS_WORD_IN + TESS_WORD_CASELESS,
-                          "0 failed|no error|without error|0 error|if |fallback|warn|skip|retry|instead|install |"
+                          "0 failed|no error|without error|0 error|fallback|warn|skip|retry|"
                           "non-zero exit|job has been aborted|user-direction|terminated normally|git repository|"
                           "dubious ownership|no names found|sudo: unable to resolve") &&
-           tess_text_has(line, n, TESS_WORD_IN + TESS_WORD_CASELESS,
-                         "error:|fatal:| failed|failure|cannot |could not |unable to |denied|refused|timed out|aborted|"
-                         " aborting|killed|panic|exception:|preempt|evicted|no heartbeat|expired|mismatch|[e]|"
-                         "error in |too small|too large|not allowed|bad |invalid|unsupported|not found|unreachable|"
-                         "not responding|unexpected |sigterm|corrupt");
+           tess_text_has(
+               line, n, TESS_WORD_IN + TESS_WORD_CASELESS,
+               "error:|fatal:| failed|failure|cannot |could not |unable to |denied|refused|timed out|aborted|"
+               " aborting|killed|panic|exception:|preempt|evicted|no heartbeat|expired|mismatch|[e]|"
+               "error in |error on |too small|too large|not allowed|bad |invalid|unsupported|not found|unreachable|"
+               "not responding|unexpected |sigterm|corrupt");
 }
 
 void log_note_slow_bar(survey_reading *r)
