@@ -27,7 +27,7 @@ static const sample hosts_and_jobs[] = {
     {"(my-task, pid=77) I 12-10 21:39:39 controller.py:118] Cluster is preempted (status: INIT). Recovering...\n",
      "task my-task (pid 77): the cloud takes a machine", true},
     {"slurmstepd: error: *** STEP 77.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***\n",
-     "job 77.0: the job reached its time limit", true},
+     "job 77.0 on n1: the job reached its time limit", true},
     {"submitit WARNING (2026-01-01 04:18:45,881) - Bypassing signal SIGTERM\n"
      "submitit WARNING (2026-01-01 04:18:45,881) - Caught signal SIGUSR2 on n1: this job is preempted.\n"
      "submitit INFO (2026-01-01 04:18:45,912) - Requeued job 78 (3 remaining timeouts)\n",
@@ -230,8 +230,8 @@ static const sample engines_and_builds[] = {
     {"n1:7:8 [3] NCCL INFO misc/socket.cc:47 -> 3\nn1:7:8 [3] NCCL INFO misc/socket.cc:829 -> 3\n", "", false},
     {"[rank8]:[W318 11:02:41.9 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=1, addr=[n2]:48750, "
      "remote=[n1]:20000): Connection reset by peer\n",
-     "no error that ends a job is in these logs, only what follows from one: the store's connection broke; look into "
-     "those of n1",
+     "no error that ends a job is in these logs, only what follows from one: the store's connection broke, reported by "
+     "rank 8; look into those of n1",
      false},
     {"unable to create StreamExecutor for CUDA:1: failed initializing: CUDA_ERROR_INVALID_DEVICE: invalid device "
      "ordinal\n",

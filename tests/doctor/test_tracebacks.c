@@ -135,8 +135,8 @@ static const struct {
     /* error lines that no entry knows */
     {"node-a:1:2 [2] misc/socket.cc:441 NCCL WARN foo: odd answer 4 != 3\n"
      "node-a:1:2 [2] proxy.cc:9 NCCL WARN [Proxy Service 2] Failed to execute operation Connect from rank 2, retcode 3",
-     ONLY "NCCL gave up an operation, or a communicator, after an error; right before it: \"node-a:1:2 [2] "
-          "misc/socket.cc:441 NCCL WARN foo: odd"},
+     ONLY "NCCL gave up an operation, or a communicator, after an error, reported by GPU 2 on node-a (pid 1); "
+          "right before it: \"node-a:1:2 [2] misc/socket.cc:441 NCCL WARN foo: odd"},
     {"10:00:01 [info] all is well\n10:00:02 [error] the flux of the widget is out of phase\n",
      "no error of these 2 lines is in the knowledge base"},
 };

@@ -274,6 +274,15 @@ static void read_neuron(const char *line, log_who *who)
         who->pid = pid;
 }
 
+/* Reads the process before a line of oneCCL, "2025:01:10-11:43:09:(77) |CCL_ERROR| ". */
+static void read_oneccl(const char *line, log_who *who)
+{
+    int pid = 0, end = 0;
+    (void)sscanf(line, "%*4d:%*2d:%*2d-%*2d:%*2d:%*2d:(%9d) |CCL_%n", &pid, &end);
+    if (end > 0 && who->pid == 0)
+        who->pid = pid;
+}
+
 /* Reads the process before a line of PyTorch's Python code, "W0110 11:43:09.123000 77 torch/distributed/run.py:793] ".
  * Some versions print the number of a thread there, which is larger than any process id. */
 static void read_torch(const char *line, log_who *who)
@@ -621,6 +630,7 @@ log_who log_origin_of_line(const char *line, size_t size)
     read_task(head + at, n - at, &who);
     read_neuron(head + at, &who);
     read_ray(head, &who);
+    read_oneccl(head + at, &who);
     read_tpu_worker(head + at, at, &who);
     read_gpu(head + at, &who);
     read_torch(head + at + skip_bracket(head + at, n - at), &who);
