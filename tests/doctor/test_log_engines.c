@@ -398,7 +398,7 @@ static const struct {
      false},
     /* Code in a traceback that a logger prints is no error line. */
     {"no error that ends a job is in these logs, only what follows from one: a worker process of vLLM failed while it "
-     "started; look into",
+     "started, reported by actor EngineCore (pid 77); look into",
      "(EngineCore pid=77) ERROR 06-24 02:06:20 [core.py:9]     raise e from None\n"
      "(EngineCore pid=77) ERROR 06-24 02:06:20 [core.py:9] Exception: WorkerProc initialization failed due to an "
      "exception in a background process. See stack trace for root cause.\n",

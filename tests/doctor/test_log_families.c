@@ -381,7 +381,7 @@ static const sample subreasons[] = {
      "weights or data could not be fetched: bert-base", true},
     {"huggingface_hub.errors.GatedRepoError: 403 Client Error.\nCannot access gated repo for url "
      "https://huggingface.co/x/y/resolve/main/config.json.\n",
-     "the hub refused a model or data set, which is gated or private", true},
+     "the hub refused access to a model or data set that is gated or private", true},
     {"huggingface_hub.errors.RepositoryNotFoundError: 404 Client Error. Repository Not Found for url: "
      "https://huggingface.co/api/models/x.\n",
      "the hub does not have that model, data set, revision or file, or it is private: "

@@ -23,6 +23,19 @@ static const log_case logs[] = {
     /* HTCondor */
     {"Hold reason: Error from slot1@n1: STARTER at 192.0.2.4 failed to send file(s): error reading from /d/o.tgz\n",
      "host n1: the scheduler stopped the job after an error", NULL},
+    {"srun: error: Unable to create step for job 77: Invalid generic resource (gres) specification\n",
+     "job 77: Slurm could not start the tasks: Invalid generic resource", NULL},
+    /* PBS and LSF: the job and its host are in other lines of the report */
+    {"PBS Job Id: 77.s1\nJob Name:   x\nExec host:  n1/2+n2/17\nAborted by PBS Server\n"
+     "Job exceeded its walltime limit. Job was aborted\n",
+     "job 77.s1 on n1: the job reached its time limit", NULL},
+    {"PBS Job Id: 77.s1\nExec host:  n1/0\njob deleted\nJob deleted at request of root@s1\n"
+     "MOAB_INFO:  job exceeded wallclock limit\n",
+     "job 77.s1 on n1: the job reached its time limit", NULL},
+    {"01/10/2026 11:43:09;0008;PBS_Server.12;Job;77.s1;Job deleted at request of ada@s1\n",
+     "job 77.s1: LSF or PBS ended the job, as somebody asked or a rule of its queue says: Job deleted at request of "
+     "ada",
+     NULL},
     /* MPICH and Intel MPI */
     {"[mpiexec@n1] HYDU_parse_hostfile (utils/args/args.c:319): unable to open host file: /var/spool/aux/77\n"
      "[mpiexec@n1] HYDT_bscd_pbs_query_node_list (tools/pbs_query_node_list.c:26): error parsing hostfile\n",
@@ -45,6 +58,24 @@ static const log_case logs[] = {
      "  Warning  FailedCreatePodSandBox  4m (x93 over 24m)  kubelet  Failed to create pod sandbox: rpc error: code = "
      "Unknown desc = failed to get sandbox runtime: no runtime for \"nvidia\" is configured\n",
      "pod trainer-0 on n1: Kubernetes could not start a pod", NULL},
+    {"trainer-0\t\tEvicted\t\tThe node was low on resource: ephemeral-storage. Threshold quantity: 30Gi\n"
+     "May 28 16:05:54 n1 kubelet[7]: I0528 16:05:54.802914 7 eviction_manager.go:627] \"Eviction manager: pod is "
+     "evicted successfully\" pod=\"ns/trainer-0\"\n",
+     "pod trainer-0: Kubernetes evicted the pod: ephemeral-storage", NULL},
+    {"Warning  Unhealthy  kubelet  pod/trainer-0 Readiness probe failed: Get \"http://192.0.2.4:81/\": connection "
+     "refused\n",
+     "", "waits for a node"},
+    /* XLA: what was cancelled did not fail first */
+    {"78:Exception in device=TPU:7: xrt_computation_client.cc:383 : Check failed: session->Run(&outputs) == "
+     "::tensorflow::Status::OK() (Cancelled: From /job:tpu_worker/replica:0/task:0:\n",
+     "", "one: TPU:7"},
+    /* Ray */
+    {"[2026-01-10 11:43:09,934 C 75 75] gcs_client.cc:229: Couldn't reconnect to GCS server. The last attempted GCS "
+     "server address was 192.0.2.4:43507\n",
+     "a process of Ray does not reach the head (its GCS): 192.0.2.4:43507, reported by process (pid 75)", NULL},
+    /* disks */
+    {"[ 23949.221] sd 8:0:42:0: rejecting I/O to offline device\n",
+     "a disk of the host failed, or no longer answers: sd 8:0:42:0", NULL},
     /* JAX: process 0 did not answer at the end; backends that are not there are no failure */
     {"I0820 16:10:25.293788 140208504612672 xla_bridge.py:353] Unable to initialize backend 'rocm': NOT_FOUND: Could "
      "not find registered platform with name: \"rocm\".\n",

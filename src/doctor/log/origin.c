@@ -721,11 +721,19 @@ static size_t skip_label(const char *text, size_t size)
     return (colon && (number || known)) || (bar && (known || is_container(text, n))) ? end + 2 : 0;
 }
 
+/* Returns the offset after the number that `grep -n` puts before a line, "123:Exception"; 0: the text has another
+ * form. */
+static size_t skip_grep(const char *text)
+{
+    size_t n = strspn(text, "0123456789");
+    return n > 0 && n < 8 && text[n] == ':' && isalpha((unsigned char)text[n + 1]) ? n + 1 : 0;
+}
+
 size_t log_text_begin(const char *line, size_t size)
 {
     enum { MOST_PREFIXES = 6 };
     char head[2 * LOG_HEAD + 1];
-    size_t at = 0, n = copy_head(line, size, head, sizeof(head));
+    size_t n = copy_head(line, size, head, sizeof(head)), at = skip_grep(head);
     for (int i = 0; i < MOST_PREFIXES; i++) {
         size_t blanks = strspn(head + at, " "), left = n - at - blanks, next;
         const char *text = head + at + blanks;
