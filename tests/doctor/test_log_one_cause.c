@@ -78,7 +78,7 @@ static const log_case logs[] = {
      "Warning FailedCreatePodSandBox 4m kubelet Failed to create pod sandbox: rpc error: code = Unknown desc = failed "
      "to "
      "get sandbox runtime: no runtime for \"nvidia\" is configured\n",
-     "a container with GPUs could not be started: nvidia", NULL},
+     "Kubernetes could not start a pod, because the container runtime of its node lacks", NULL},
     {"[74889.5] pcieport 0000:00:02.0: AER: Uncorrected (Fatal) error received: id=0010\n"
      "[74889.6] nvidia 0000:02:00.0: device has no AER-aware driver\n"
      "[74889.7] NVRM: Xid (PCI:0000:02:00): 79, GPU has fallen off the bus.\n",
@@ -252,7 +252,7 @@ static const log_case logs[] = {
      "host gpu-07: Slurm takes no more jobs to a host, or put it down: gres/gpu count reported lower", NULL},
     {"[ 1.0] INFO: task python:4242 blocked for more than 122 seconds.\n[ 1.0] Call Trace:\n"
      "[ 1.0]  nvidia_ioctl+0x4a/0xa0 [nvidia]\n",
-     "process (pid 4242): processes stand in the kernel, in state D: nvidia", NULL},
+     "process (pid 4242): processes stand in the kernel, in state D: python; nvidia", NULL},
     {"[ 1.0] mlx5_core 0000:01:00.0: mlx5_load_one failed with error code -22\n",
      "a device of the host could not be used, as its driver did not start it or is not there: 0000:01:00.0", NULL},
     {"[1767225600.123456] [node-1:77:0]  ib_verbs.h:84   UCX  ERROR ibv_exp_query_device(mlx5_0) returned 38: "

@@ -166,7 +166,7 @@ static const log_case logs[] = {
      "no error that ends a job"},
     {"slurmstepd: error: *** STEP 608.0 ON node-a CANCELLED AT 2025-01-01T02:06:12 DUE TO JOB REQUEUE ***\n"
      "srun: error: node-a: tasks 2-3: Exited with exit code 1",
-     "Slurm ended the job to queue it again"},
+     "job 608.0 on node-a: Slurm ended the job to queue it again"},
     {"Root Cause (first observed failure):\n[0]:\n  time      : 2025-01-01_10:00:00\n  host      : node-a\n"
      "  rank      : 10 (local_rank: 2)\n  exitcode  : -6 (pid: 214)\nsrun: error: node-a: task 0: Exited with exit "
      "code 1",

@@ -40,7 +40,7 @@ static const log_sample samples[] = {
     {"slurmstepd: error: Detected 2 oom_kill events in StepId=77.0. Some of the step tasks have been OOM Killed.",
      "slurm-oom-kill"},
     {"srun: error: gpu-07: task 3: Out Of Memory", "slurm-oom-kill"},
-    {"slurmstepd: error: StepId=77.0 exceeded memory limit (104857600 > 94371840), being killed", "slurm-oom-kill"},
+    {"slurmstepd: error: StepId=77.0 exceeded memory limit (104857600 > 94371840), being killed", "slurm-memory-limit"},
     {"slurmstepd: task 3 (4242) Out Of Memory (OOM)", "slurm-oom-kill"},
     {"srun: error: n1: task 3: Killed", "killed"},
     {"srun: error: n1: task 3: Segmentation fault (core dumped)", "segfault"},
@@ -157,7 +157,7 @@ static const log_sample samples[] = {
     {"Multi-Attach error for volume \"pvc-1\" Volume is already used by pod(s) a-0", "kubernetes-volume"},
     {"Failed to create pod sandbox: rpc error: code = Unknown desc = failed to get sandbox runtime: no runtime for "
      "\"nvidia\" is configured",
-     "container-gpu"},
+     "kubernetes-gpu-runtime"},
     {"Status reason OutOfMemoryError: Container killed due to memory usage", "kubernetes-oom"},
     {"CannotPullContainerError: pull image manifest has been retried 5 time(s)", "kubernetes-image"},
     {"slurmstepd: error: pyxis:     id: cannot find name for user ID 42", "container-user-unknown"},

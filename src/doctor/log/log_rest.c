@@ -184,8 +184,9 @@ static void add_how_it_stops(const tess_survey *s, tess_log_diagnosis *v)
 static void write_effect(const tess_survey *s, const tess_log_entry *entry, const log_match *match,
                          tess_log_diagnosis *v)
 {
-    char who[400] = "", work[160];
+    char who[400] = "", reporter[400], work[160];
     v->reporter = match->reporter;
+    log_who_text(&match->reporter, reporter, sizeof(reporter));
     if (entry->is_asked && s->n_ranks == 0 && s->n_failures == 0) { /* a single process */
         log_add_text(v, ": %s while it went on; no fault is shown", entry->symptom);
         add_how_far(s, v);
@@ -203,6 +204,8 @@ static void write_effect(const tess_survey *s, const tess_log_entry *entry, cons
         log_add_text(v, " (%s)", log_describe_work(&s->unranked, work, sizeof(work)));
     if (match->who.what[0] != '\0')
         log_add_text(v, ": %s", match->who.what);
+    if (who[0] == '\0' && reporter[0] != '\0')
+        log_add_text(v, ", reported by %s", reporter);
     if (match->before.at.line > 0)
         log_add_text(v, "; right before it: \"%.240s\"", match->before.excerpt);
     else

@@ -278,6 +278,15 @@ static void read_neuron(const char *line, log_who *who)
         who->pid = pid;
 }
 
+/* Reads the process before a line of oneCCL, "2025:01:10-11:43:09:(77) |CCL_ERROR| ". */
+static void read_oneccl(const char *line, log_who *who)
+{
+    int pid = 0, end = 0;
+    (void)sscanf(line, "%*4d:%*2d:%*2d-%*2d:%*2d:%*2d:(%9d) |CCL_%n", &pid, &end);
+    if (end > 0 && who->pid == 0)
+        who->pid = pid;
+}
+
 /* Reads the process before a line of PyTorch's Python code, "W0110 11:43:09.123000 77 torch/distributed/run.py:793] ".
  * Some versions print the number of a thread there, which is larger than any process id. */
 static void read_torch(const char *line, log_who *who)
@@ -627,6 +636,7 @@ log_who log_origin_of_line(const char *line, size_t size)
     read_task(head + at, n - at, &who);
     read_neuron(head + at, &who);
     read_ray(head, &who);
+    read_oneccl(head + at, &who);
     read_tpu_worker(head + at, at, &who);
     read_gpu(head + at, &who);
     read_torch(head + at + skip_bracket(head + at, n - at), &who);
@@ -730,11 +740,20 @@ static size_t skip_replica(const char *text)
                : 0;
 }
 
+/* Returns the offset after the number that `grep -n` puts before a line, "123:Exception"; 0: the text has another
+ * form. */
+static size_t skip_grep(const char *text)
+{
+    size_t n = strspn(text, "0123456789");
+    return n > 0 && n < 8 && text[n] == ':' && isalpha((unsigned char)text[n + 1]) ? n + 1 : 0;
+}
+
 size_t log_text_begin(const char *line, size_t size)
 {
     enum { MOST_PREFIXES = 6 };
     char head[2 * LOG_HEAD + 1];
     size_t n = copy_head(line, size, head, sizeof(head)), at = skip_replica(head);
+    at = at > 0 ? at : skip_grep(head);
     for (int i = 0; i < MOST_PREFIXES; i++) {
         size_t blanks = strspn(head + at, " "), left = n - at - blanks, next;
         const char *text = head + at + blanks;

@@ -261,6 +261,12 @@ static bool ends_well(const survey_reading *r)
     return false;
 }
 
+/* Whether the line begins like one of glog with the level INFO or WARNING. */
+static bool is_mild_glog(const char *text, size_t size)
+{
+    return size > 6 && (text[0] == 'I' || text[0] == 'W') && strspn(text + 1, "0123456789") >= 4;
+}
+
 void log_note_last_words(survey_reading *r)
 {
     if (ends_well(r))
@@ -270,7 +276,8 @@ void log_note_last_words(survey_reading *r)
         size_t size = strlen(line->excerpt), begin = log_text_begin(line->excerpt, size);
         begin = begin < size ? begin : size;
         if (r->survey->last_words.at.line > 0 || log_is_mild(line->excerpt, size) ||
-            !log_says_something(line->excerpt + begin, size - begin) || !speaks_of_failure(line->excerpt, size))
+            is_mild_glog(line->excerpt, size) || !log_says_something(line->excerpt + begin, size - begin) ||
+            !speaks_of_failure(line->excerpt, size))
             continue;
         r->survey->last_words.at = line->at;
         tess_clean(line->excerpt + begin, size - begin, r->survey->last_words.excerpt,

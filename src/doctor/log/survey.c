@@ -102,6 +102,7 @@ static void begin_quotation(survey_reading *r, const log_who *origin, const log_
         r->quoting.actor[0] = '\0';
     r->quoted = *quoted;
     r->quoted.is_named = false;
+    r->quoted.what[0] = '\0'; /* the type of the exception that the quotation tells */
     r->quote_line = quoted->is_named ? number : 0;
 }
 

@@ -273,6 +273,10 @@ tess_status log_note_match(survey_reading *r, int entry, const char *line, size_
         log_who all = *who;
         if (join != NULL)
             join(&all, &match->who);
+        bool names_more = match->n_lines > 0 && !match->is_over && all.is_named && !match->who.is_named;
+        if (names_more && all.what[0] == '\0' &&
+            is_near(r, match, number, time_s)) /* an earlier line gave the reason */
+            memcpy(all.what, match->who.what, sizeof(all.what));
         match->first = (log_place){r->file, number};
         match->time_s = time_s;
         match->silence_s = silence_before(r, line, size);

@@ -1,0 +1,98 @@
+/* Jobs that schedulers, launchers and container runtimes did not start, or ended: the headline has the reason and the
+ * host, job or process. */
+#include "support/log_samples.h"
+
+static const log_case logs[] = {
+    /* Slurm */
+    {"srun: error: xgetaddrinfo: getaddrinfo(n7:6818) failed: Name or service not known\n"
+     "srun: error: slurm_set_addr: Unable to resolve \"n7\"\n"
+     "srun: error: Task launch for StepId=77.0 failed on node n7: Can't find an address, check slurm.conf\n",
+     "the name of a host does not resolve (name service, DNS): n7", NULL},
+    {"slurmstepd: Job 77 exceeded memory limit (5038 > 4915), being killed\nslurmstepd: Exceeded job memory limit\n"
+     "slurmstepd: *** JOB 77 CANCELLED AT 2026-01-01T00:00:00 *** on n1\n",
+     "job 77 on n1: the job used more memory than its limit, and Slurm ended it: 5038 > 4915", "cancelled"},
+    {"slurmstepd: error: *** STEP 77.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO PREEMPTION ***\n",
+     "job 77.0 on n1: a job of higher priority took the hosts", NULL},
+    {"srun: fatal: --mem, --mem-per-cpu, and --mem-per-gpu are mutually exclusive.\n",
+     "a command of Slurm refused its options or its environment: --mem, --mem-per-cpu", NULL},
+    {"sbatch: error: !!! job_submit: a job for partition g1 without specifying an account\n"
+     "sbatch: error: Batch job submission failed: Unspecified error\n",
+     "Slurm did not accept the job: !!! job_submit: a job for partition g1 without", NULL},
+    {"slurmstepd: error: execve(): /tmp/slurmd/job77/slurm_script: No such file or directory\n",
+     "the program could not be started: /tmp/slurmd/job77/slurm_script: No such file", NULL},
+    /* HTCondor */
+    {"Hold reason: Error from slot1@n1: STARTER at 192.0.2.4 failed to send file(s): error reading from /d/o.tgz\n",
+     "host n1: the scheduler stopped the job after an error", NULL},
+    {"srun: error: Unable to create step for job 77: Invalid generic resource (gres) specification\n",
+     "job 77: Slurm could not start the tasks: Invalid generic resource", NULL},
+    /* PBS and LSF: the job and its host are in other lines of the report */
+    {"PBS Job Id: 77.s1\nJob Name:   x\nExec host:  n1/2+n2/17\nAborted by PBS Server\n"
+     "Job exceeded its walltime limit. Job was aborted\n",
+     "job 77.s1 on n1: the job reached its time limit", NULL},
+    {"PBS Job Id: 77.s1\nExec host:  n1/0\njob deleted\nJob deleted at request of root@s1\n"
+     "MOAB_INFO:  job exceeded wallclock limit\n",
+     "job 77.s1 on n1: the job reached its time limit", NULL},
+    {"01/10/2026 11:43:09;0008;PBS_Server.12;Job;77.s1;Job deleted at request of ada@s1\n",
+     "job 77.s1: LSF or PBS ended the job, as somebody asked or a rule of its queue says: Job deleted at request of "
+     "ada",
+     NULL},
+    /* MPICH and Intel MPI */
+    {"[mpiexec@n1] HYDU_parse_hostfile (utils/args/args.c:319): unable to open host file: /var/spool/aux/77\n"
+     "[mpiexec@n1] HYDT_bscd_pbs_query_node_list (tools/pbs_query_node_list.c:26): error parsing hostfile\n",
+     "host n1: mpiexec could not read the list of hosts that the scheduler or the command names: /var/spool/aux/77",
+     NULL},
+    {"[mpiexec@n1] HYDU_create_process (launch.c:102): execvp error on file /opt/pmi_proxy (No such file or "
+     "directory)\n[mpiexec@n1] HYD_pmcd_pmiserv_proxy_init_cb (pmiserv_cb.c:1177): assert (!closed) failed\n",
+     "host n1: the launcher of MPICH or Intel MPI could not start on a host, or not start the program: /opt/pmi_proxy "
+     "(No such file",
+     NULL},
+    {"=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   PID 77 RUNNING AT n1\n=   EXIT CODE: 15\n",
+     "host n1 (pid 77): MPICH's launcher ends the job because a rank ended: EXIT CODE: 15", NULL},
+    /* ssh */
+    {"ssh: connect to host n2 port 50000: Connection refused\nORTE was unable to reliably start one or more daemons.\n",
+     "host n2: a launcher could not log in to a host: port 50000: Connection refused", NULL},
+    /* containers */
+    {"docker: Error response from daemon: could not select device driver \"nvidia\" with capabilities: [[gpu]].\n",
+     "a container with GPUs could not be started: could not select device driver \"nvidia\"", NULL},
+    {"  Normal   Scheduled  24m  default-scheduler  Successfully assigned ns/trainer-0 to n1\n"
+     "  Warning  FailedCreatePodSandBox  4m (x93 over 24m)  kubelet  Failed to create pod sandbox: rpc error: code = "
+     "Unknown desc = failed to get sandbox runtime: no runtime for \"nvidia\" is configured\n",
+     "pod trainer-0 on n1: Kubernetes could not start a pod", NULL},
+    {"trainer-0\t\tEvicted\t\tThe node was low on resource: ephemeral-storage. Threshold quantity: 30Gi\n"
+     "May 28 16:05:54 n1 kubelet[7]: I0528 16:05:54.802914 7 eviction_manager.go:627] \"Eviction manager: pod is "
+     "evicted successfully\" pod=\"ns/trainer-0\"\n",
+     "pod trainer-0: Kubernetes evicted the pod: ephemeral-storage", NULL},
+    {"Warning  Unhealthy  kubelet  pod/trainer-0 Readiness probe failed: Get \"http://192.0.2.4:81/\": connection "
+     "refused\n",
+     "", "waits for a node"},
+    /* XLA: what was cancelled did not fail first */
+    {"78:Exception in device=TPU:7: xrt_computation_client.cc:383 : Check failed: session->Run(&outputs) == "
+     "::tensorflow::Status::OK() (Cancelled: From /job:tpu_worker/replica:0/task:0:\n",
+     "", "one: TPU:7"},
+    /* Ray */
+    {"[2026-01-10 11:43:09,934 C 75 75] gcs_client.cc:229: Couldn't reconnect to GCS server. The last attempted GCS "
+     "server address was 192.0.2.4:43507\n",
+     "a process of Ray does not reach the head (its GCS): 192.0.2.4:43507, reported by process (pid 75)", NULL},
+    /* disks */
+    {"[ 23949.221] sd 8:0:42:0: rejecting I/O to offline device\n",
+     "a disk of the host failed, or no longer answers: sd 8:0:42:0", NULL},
+    /* JAX: process 0 did not answer at the end; backends that are not there are no failure */
+    {"I0820 16:10:25.293788 140208504612672 xla_bridge.py:353] Unable to initialize backend 'rocm': NOT_FOUND: Could "
+     "not find registered platform with name: \"rocm\".\n",
+     "", "speaks of a failure"},
+    /* kernel */
+    {"Jan 10 11:43:09 n1 kernel: Memory cgroup out of memory: Killed process 77 (trainer) total-vm:24kB\n",
+     "host n1 (pid 77): the kernel killed a process, because its container or cgroup reached its memory limit: trainer",
+     NULL},
+    {"Jan 10 11:43:09 n1 kernel: INFO: task trainer:77 blocked for more than 120 seconds.\n",
+     "host n1 (pid 77): processes stand in the kernel, in state D: trainer", NULL},
+};
+
+static void faults_of_a_start_are_named_with_their_reason(void)
+{
+    test_log_expect_headlines(logs, sizeof(logs) / sizeof(logs[0]));
+}
+
+static const test_case cases[] = {CASE(faults_of_a_start_are_named_with_their_reason)};
+
+TEST_MAIN(cases)
