@@ -98,7 +98,8 @@ void log_add_symptom(const tess_log_entry *entry, const log_match *match, tess_l
 
 void log_add_quote(const log_match *match, tess_log_diagnosis *v)
 {
-    if (match->who.what[0] == '\0' && match->quote[0] != '\0')
+    const char *what = match->who.what; /* a name or address alone is no reason */
+    if (match->quote[0] != '\0' && strchr(what, ' ') == NULL && log_exception_name(what, strlen(what)) == 0)
         log_add_text(v, "; its line: \"%s\"", match->quote);
 }
 

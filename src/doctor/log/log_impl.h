@@ -574,7 +574,7 @@ void log_add_text(tess_log_diagnosis *diagnosis, const char *format, ...) __attr
 const char *log_symptom_of(const tess_log_entry *entry, const log_match *match);
 /* Appends the symptom to the headline, with what the program was doing. */
 void log_add_symptom(const tess_log_entry *entry, const log_match *match, tess_log_diagnosis *diagnosis);
-/* Appends the quote of the first line where no group of the pattern gave the reason. */
+/* Appends the quote of the first line where the groups of the pattern gave no reason, or only a name or address. */
 void log_add_quote(const log_match *match, tess_log_diagnosis *diagnosis);
 /* Adds the first line of a match as evidence. */
 void log_add_place(const tess_survey *survey, const log_match *match, tess_log_diagnosis *diagnosis);

@@ -580,7 +580,10 @@ static int rank_in_bracket(const char *line, size_t size)
     while (at < size && (isalpha((unsigned char)line[at]) || line[at] == '_'))
         at++;
     int rank = number_at(line, size, at, &end);
-    return rank >= 0 && end + 1 < size && line[end] == ']' && line[end + 1] == (at > 1 ? ':' : ' ') ? rank : -1;
+    return rank >= 0 && end + 1 < size && line[end] == ']' &&
+                   (line[end + 1] == (at > 1 ? ':' : ' ') || (end + 3 < size && strncmp(line + end + 1, ":  ", 3) == 0))
+               ? rank
+               : -1;
 }
 
 int log_rank_of_line(const char *line, size_t size)
