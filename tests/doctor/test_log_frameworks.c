@@ -539,7 +539,7 @@ static const struct {
     {"jax-programs-differ", "", "AssertionError: sync_global_devices name mismatch ('step')."},
     {"jax-backend", "",
      "RuntimeError: Unable to initialize backend 'tpu': INTERNAL: Failed to get global TPU topology."},
-    {"ray-raylet-died", "",
+    {"ray-start-timeout", "",
      "Exception: The current node timed out during startup. This could happen because some of the raylet failed to "
      "startup"},
     {"ray-actor-gone", "",
@@ -955,7 +955,7 @@ static const struct {
      "srun: error: node-b: task 0: Terminated",
      "no error that ends a job"},
     {"ORTE has lost communication with its daemon located on node:\n\n   hostname:  node-c\n",
-     "host node-c: mpirun lost a host"},
+     "host node-c: mpirun lost its daemon on a host"},
     {"srun: error: node-b: task 9: Exited with exit code 1\n"
      "[rank1]: ncclRemoteError: A call failed possibly due to a network error or a remote process exiting",
      "task 9 on node-b: Slurm ends the step"},

@@ -202,10 +202,11 @@ void log_keep_tail(survey_reading *r, const char *line, size_t size, int64_t num
 static bool speaks_of_failure(const char *line, size_t size)
 {
     const size_t n = size < 300 ? size : 300;
-    return !tess_text_has(line, n, TESS_WORD_IN + TESS_WORD_CASELESS,
-                          "0 failed|no error|without error|0 error|if |fallback|warn|skip|retry|instead|install |"
-                          "non-zero exit|job has been aborted|user-direction|terminated normally|git repository|"
-                          "dubious ownership|no names found|sudo: unable to resolve") &&
+    return !tess_text_has(
+               line, n, TESS_WORD_IN + TESS_WORD_CASELESS,
+               "0 failed|no error|without error|0 error|if |fallback|warn|skip|retry|instead|install |"
+               "non-zero exit|job has been aborted|user-direction|terminated normally|git repository|"
+               "dubious ownership|no names found|sudo: unable to resolve|future release|future version|deprecat") &&
            tess_text_has(line, n, TESS_WORD_IN + TESS_WORD_CASELESS,
                          "error:|fatal:| failed|failure|cannot |could not |unable to |denied|refused|timed out|aborted|"
                          " aborting|killed|panic|exception:|preempt|evicted|no heartbeat|expired|mismatch|[e]|"
