@@ -66,7 +66,7 @@ static const log_named_sample samples[] = {
     {"jax-programs-differ", "", "AssertionError: sync_global_devices name mismatch ('step')."},
     {"jax-backend", "",
      "RuntimeError: Unable to initialize backend 'tpu': INTERNAL: Failed to get global TPU topology."},
-    {"ray-raylet-died", "",
+    {"ray-start-timeout", "",
      "Exception: The current node timed out during startup. This could happen because some of the raylet failed to "
      "startup"},
     {"ray-actor-gone", "",

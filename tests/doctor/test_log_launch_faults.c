@@ -48,6 +48,18 @@ static const log_case logs[] = {
      NULL},
     {"=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   PID 77 RUNNING AT n1\n=   EXIT CODE: 15\n",
      "host n1 (pid 77): MPICH's launcher ends the job because a rank ended: EXIT CODE: 15", NULL},
+    /* PRRTE */
+    {"An PRRTE daemon has unexpectedly failed after launch and before\ncommunicating back to mpirun.\n",
+     "mpirun lost its daemon on a host, or did not reach it: An PRRTE daemon has unexpectedly failed after launch",
+     NULL},
+    {"Your job has requested more processes than the ppr for\nthis topology can support:\n\n  App: /usr/bin/env\n"
+     "  Number of procs:  34\n  PPR: 8:node\n",
+     "mpirun cannot place the ranks as it was told: App: /usr/bin/env; Number of procs:  34; PPR: 8:node", NULL},
+    {"The PBS_NODEFILE environmental variable was not found -\nno nodes can be allocated\n",
+     "mpirun could not learn from the scheduler which hosts and slots the job has: The PBS_NODEFILE", NULL},
+    {"  Deprecated key:   env\n\nThis will be treated\nas an error in a future release. Please update your program.\n"
+     "[worker:77] PRTE ERROR: Bad parameter in file base/odls_base_default_fns.c at line 962\n",
+     "a part of Open MPI's run time (PMIx, PRRTE) failed: Bad parameter", "future"},
     /* ssh */
     {"ssh: connect to host n2 port 50000: Connection refused\nORTE was unable to reliably start one or more daemons.\n",
      "host n2: a launcher could not log in to a host: port 50000: Connection refused", NULL},
@@ -73,6 +85,33 @@ static const log_case logs[] = {
     {"[2026-01-10 11:43:09,934 C 75 75] gcs_client.cc:229: Couldn't reconnect to GCS server. The last attempted GCS "
      "server address was 192.0.2.4:43507\n",
      "a process of Ray does not reach the head (its GCS): 192.0.2.4:43507, reported by process (pid 75)", NULL},
+    {"Exception: The current node timed out during startup. This could happen because some of the raylet failed to "
+     "startup or the GCS has become overloaded.\n",
+     "a node of Ray did not come up within the time limit; Ray supposes", NULL},
+    {"(EngineCore pid=33) Exception: No node info found matching attributes: {'node_ip_address': '192.0.2.4', "
+     "'gcs_address': '192.0.2.4:41000'}\n",
+     "a process of Ray does not reach the head (its GCS): 192.0.2.4:41000, reported by actor EngineCore (pid 33)",
+     NULL},
+    /* kubelet */
+    {"E0911 17:59:30.126363 4121 kuberuntime_manager.go:618] createPodSandbox for pod \"trainer-0_default(77)\" "
+     "failed: "
+     "rpc error: code = 2 desc = failed to start sandbox container for pod \"trainer-0\": operation timeout\n",
+     "pod trainer-0: Kubernetes could not start a pod: rpc error: code = 2", NULL},
+    /* TensorRT-LLM, Ascend and Gaudi */
+    {"  what():  [TensorRT-LLM][ERROR] Assertion failed: Failed: MPI error /x/mpiUtils.cpp:211 '6' "
+     "(/x/mpiUtils.cpp:211)\n",
+     "a call of MPI failed in TensorRT-LLM: MPI error; '6'", NULL},
+    {"RuntimeError: Initialize:compiler_depend.ts:217 NPU function error: AclSetCompileopt(opt), error code is "
+     "500001\n",
+     "a call to an Ascend NPU failed: AclSetCompileopt(opt), error code is 500001", NULL},
+    {"/usr/lib/habanalabs/libSynapse.so(synapse::LogManager::signalHandler(int, siginfo_t*, void*)+0x5e) [0x7fd9e]\n"
+     "/usr/lib/habanalabs/libhcl.so(hccl::detect_tcp_if()+0x39) [0x7fd9e]\n",
+     "a process of Gaudi's software crashed, and printed its stack; the function that it was in: hccl::detect_tcp_if",
+     NULL},
+    /* Slurm's daemons, which start nevertheless */
+    {"[2026-01-10T05:11:27.552] error: Node configuration differs from hardware: Procs=16:16(hw) Boards=1:1(hw)\n"
+     "[2026-01-10T05:11:27.627] slurmd version 19.05.8 started\n",
+     "", "knowledge base"},
     /* disks */
     {"[ 23949.221] sd 8:0:42:0: rejecting I/O to offline device\n",
      "a disk of the host failed, or no longer answers: sd 8:0:42:0", NULL},

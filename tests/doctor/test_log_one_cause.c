@@ -110,7 +110,7 @@ static const log_case logs[] = {
      "the kernel found no memory for a process, and looks for one to kill: mem_cgroup_oom_synchronize", NULL},
     {"ORTE does not know how to route a message to the specified daemon\nlocated on the indicated node:\n\n"
      "  my node:   n1\n  target node:  n2\n",
-     "host n2: mpirun lost a host", NULL},
+     "host n2: mpirun lost its daemon on a host", NULL},
     {"Feb 20 18:59:13 n2 slurmd[57977]: fatal: gres.conf duplicate records for gpu\n",
      "host n2: a daemon of Slurm ended or could not start on this host: gres.conf duplicate records for gpu", NULL},
     {"INFO: At 2016-08-24 - event for worker-0: {kubelet node-1} Evicted: The node was low on compute resources.\n",

@@ -157,7 +157,7 @@ static const log_case logs[] = {
      "srun: error: node-b: task 0: Terminated",
      "no error that ends a job"},
     {"ORTE has lost communication with its daemon located on node:\n\n   hostname:  node-c\n",
-     "host node-c: mpirun lost a host"},
+     "host node-c: mpirun lost its daemon on a host"},
     {"srun: error: node-b: task 9: Exited with exit code 1\n"
      "[rank1]: ncclRemoteError: A call failed possibly due to a network error or a remote process exiting",
      "task 9 on node-b: Slurm ends the step"},

@@ -553,9 +553,11 @@ static void read_host(const char *line, size_t size, log_who *who)
                                                       (end > n && at[end] == '|' && at[end + 1] == ' ')));
     bool is_test = at == line && end == n && left > end + 2 &&
                    tess_text_has(at + end + 2, left - end - 2, TESS_WORD_BEGINS, "Test NCCL failure|Test CUDA failure");
-    if (prefix && (is_host(at, n) || is_test) && !(at == line && is_of_arguments(at + end + 2, left - end - 2)))
+    bool is_compose = at == line && line[end] == '|' && strcspn(line, "0123456789") >= n; /* its hosts have numbers */
+    if (prefix && !is_compose && (is_host(at, n) || is_test) &&
+        !(at == line && is_of_arguments(at + end + 2, left - end - 2)))
         copy(who->host, sizeof(who->host), at, n);
-    else if (prefix && at == line && line[end] == '|' && is_container(at, n) && who->actor[0] == '\0') {
+    else if (prefix && at == line && line[end] == '|' && (is_compose || is_container(at, n)) && who->actor[0] == '\0') {
         copy(who->actor, sizeof(who->actor), at, n);
         who->noun = "container";
     }

@@ -205,10 +205,11 @@ static bool speaks_of_failure(const char *line, size_t size)
     bool is_error = tess_text_has(line, n, TESS_WORD_IN + TESS_WORD_CASELESS, " error: |fatal: |error on ");
     if (!is_error && tess_text_has(line, n, TESS_WORD_IN + TESS_WORD_CASELESS, "if |instead|install "))
         return false;
-    return !tess_text_has(line, n, TESS_WORD_IN + TESS_WORD_CASELESS,
-                          "0 failed|no error|without error|0 error|fallback|warn|skip|retry|"
-                          "non-zero exit|job has been aborted|user-direction|terminated normally|git repository|"
-                          "dubious ownership|no names found|sudo: unable to resolve") &&
+    return !tess_text_has(
+               line, n, TESS_WORD_IN + TESS_WORD_CASELESS,
+               "0 failed|no error|without error|0 error|fallback|warn|skip|retry|"
+               "non-zero exit|job has been aborted|user-direction|terminated normally|git repository|"
+               "dubious ownership|no names found|sudo: unable to resolve|future release|future version|deprecat") &&
            tess_text_has(
                line, n, TESS_WORD_IN + TESS_WORD_CASELESS,
                "error:|fatal:| failed|failure|cannot |could not |unable to |denied|refused|timed out|aborted|"
