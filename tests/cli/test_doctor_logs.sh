@@ -22,7 +22,8 @@ is_read() {
     elif ! grep -qF -- "$words" headline; then
         fail "$name: expected \"$words\" in $(cat headline)"
     else
-        sed -i 's/; its line: .*//' headline # a quotation says nothing of its own
+        # neither a quotation nor who reports it accuses anybody
+        sed -i 's/; its line: .*//; s/, reported by [^;]*//' headline
         for words in "${@:5}"; do
             grep -qF -- "$words" headline && fail "$name: \"$words\" in $(cat headline)" && return
         done
