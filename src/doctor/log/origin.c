@@ -313,6 +313,8 @@ static void read_gpu(const char *line, log_who *who)
 {
     static const char *const forms[] = {"[GPU%*[ :]%d]%n", "[GPU%d]%n",   "GPU %d:%n",
                                         "GPU%d:%n",        "[cuda:%d]%n", "[%d] %*[a-z_./]:%*d NCCL%n"};
+    if (line[0] != '[' && line[0] != 'G')
+        return;
     for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
         int gpu = -1, end = 0;
         (void)sscanf(line, forms[i], &gpu, &end);
@@ -736,13 +738,15 @@ static size_t skip_label(const char *text, size_t size)
  * form. A folder of numbers, "checkpoints/3 ", looks alike, so another prefix must follow. */
 static size_t skip_replica(const char *text)
 {
-    int n = 0;
-    (void)sscanf(text, "%*40[A-Za-z0-9_.-]/%*4[0-9]%n", &n);
-    return n > 0 && text[n] == ' ' &&
-                   (text[n + 1] == '[' || strncmp(text + n, " Traceback", 10) == 0 ||
-                    strncmp(text + n, "   File", 7) == 0)
-               ? (size_t)n + 1
-               : 0;
+    enum { MOST = 40 };
+    size_t n = 0, digits;
+    while (n < MOST && is_host_char(text[n]))
+        n++;
+    digits = n > 0 && text[n] == '/' ? strspn(text + n + 1, "0123456789") : 0;
+    const char *after = text + n + 1 + digits;
+    bool is_followed = digits > 0 && (strncmp(after, " [", 2) == 0 || strncmp(after, " Traceback", 10) == 0 ||
+                                      strncmp(after, "   File", 7) == 0);
+    return is_followed ? n + 2 + digits : 0;
 }
 
 /* Returns the offset after the number that `grep -n` puts before a line, "123:Exception"; 0: the text has another
