@@ -322,6 +322,10 @@ static tess_status add_pattern(tess_knowledge *k, int entry, bool follows, const
     TESS_TRY(compile(k, row, text, size, 0, &p.regex));
     p.word_size = tess_pattern_literal(text, size, p.word);
     tess_status status = read_names(&p, row);
+    bool is_slow = p.word_size == 0 && !follows && !tess_knowledge_at(k, entry)->is_fallback; /* tried on every line */
+    if (status == TESS_OK && is_slow)
+        status = TESS_FAIL(TESS_E_FORMAT, "%s:%d: %s: '%.*s': a pattern needs four plain characters outside of groups",
+                           row->file, row->line, row->id, (int)(size < 200 ? size : 200), text);
     if (status == TESS_OK)
         status = add(k, &p);
     if (status != TESS_OK)

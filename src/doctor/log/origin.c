@@ -282,6 +282,8 @@ static void read_neuron(const char *line, log_who *who)
 static void read_oneccl(const char *line, log_who *who)
 {
     int pid = 0, end = 0;
+    if (strncmp(line, "20", 2) != 0 || memchr(line, ':', 5) == NULL)
+        return;
     (void)sscanf(line, "%*4d:%*2d:%*2d-%*2d:%*2d:%*2d:(%9d) |CCL_%n", &pid, &end);
     if (end > 0 && who->pid == 0)
         who->pid = pid;
