@@ -26,7 +26,7 @@ static const log_case logs[] = {
     {"srun: error: Unable to create step for job 77: Invalid generic resource (gres) specification\n",
      "job 77: Slurm could not start the tasks: Invalid generic resource", NULL},
     /* PBS and LSF: the job and its host are in other lines of the report */
-    {"PBS Job Id: 77.s1\nJob Name:   x\nExec host:  n1/2+n2/17\nAborted by PBS Server\n"
+    {"PBS Job Id: 77.s1\nJob Name:   x\nExec host:  n1/2+n1/17\nAborted by PBS Server\n"
      "Job exceeded its walltime limit. Job was aborted\n",
      "job 77.s1 on n1: the job reached its time limit", NULL},
     {"PBS Job Id: 77.s1\nExec host:  n1/0\njob deleted\nJob deleted at request of root@s1\n"
