@@ -63,6 +63,10 @@ static const log_case logs[] = {
     /* ssh */
     {"ssh: connect to host n2 port 50000: Connection refused\nORTE was unable to reliably start one or more daemons.\n",
      "host n2: a launcher could not log in to a host: port 50000: Connection refused", NULL},
+    /* Apptainer */
+    {"container creation failed: image driver mount failure: image driver squashfuse_ll instance exited with error: "
+     "squashfuse_ll exited: fusermount: mountpoint /dev/fuse is not a directory or a regular file\n",
+     "the image of a container could not be mounted: squashfuse_ll exited: fusermount: mountpoint /dev/fuse", NULL},
     /* pyxis */
     {"[2026-01-10T10:10:06.901] [77.0] error: pyxis: couldn't mkdir /run/pyxis/100: No such file or directory\n"
      "[2026-01-10T10:10:06.901] [77.0] error: spank: required plugin spank_pyxis.so: init_post_opt() failed with "
@@ -104,6 +108,11 @@ static const log_case logs[] = {
     {"78:Exception in device=TPU:7: xrt_computation_client.cc:383 : Check failed: session->Run(&outputs) == "
      "::tensorflow::Status::OK() (Cancelled: From /job:tpu_worker/replica:0/task:0:\n",
      "", "one: TPU:7"},
+    {"Exception in device=TPU:3: mesh_service.cc:243 : Failed to meet rendezvous 'init': Socket closed (14)\n"
+     "Exception in device=TPU:4: mesh_service.cc:243 : Failed to meet rendezvous 'init': Socket closed (14)\n",
+     "", "one: TPU"},
+    {"Exception in device=TPU:3: Invalid argument: shapes\nException in device=TPU:4: Invalid argument: shapes\n",
+     "TPU:3, TPU:4: the process of a device ended with an exception", NULL},
     /* Ray */
     {"[2026-01-10 11:43:09,934 C 75 75] gcs_client.cc:229: Couldn't reconnect to GCS server. The last attempted GCS "
      "server address was 192.0.2.4:43507\n",
