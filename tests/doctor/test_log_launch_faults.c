@@ -26,7 +26,7 @@ static const log_case logs[] = {
     {"srun: error: Unable to create step for job 77: Invalid generic resource (gres) specification\n",
      "job 77: Slurm could not start the tasks: Invalid generic resource", NULL},
     /* PBS and LSF: the job and its host are in other lines of the report */
-    {"PBS Job Id: 77.s1\nJob Name:   x\nExec host:  n1/2+n2/17\nAborted by PBS Server\n"
+    {"PBS Job Id: 77.s1\nJob Name:   x\nExec host:  n1/2+n1/17\nAborted by PBS Server\n"
      "Job exceeded its walltime limit. Job was aborted\n",
      "job 77.s1 on n1: the job reached its time limit", NULL},
     {"PBS Job Id: 77.s1\nExec host:  n1/0\njob deleted\nJob deleted at request of root@s1\n"
@@ -63,6 +63,33 @@ static const log_case logs[] = {
     /* ssh */
     {"ssh: connect to host n2 port 50000: Connection refused\nORTE was unable to reliably start one or more daemons.\n",
      "host n2: a launcher could not log in to a host: port 50000: Connection refused", NULL},
+    /* Apptainer */
+    {"container creation failed: image driver mount failure: image driver squashfuse_ll instance exited with error: "
+     "squashfuse_ll exited: fusermount: mountpoint /dev/fuse is not a directory or a regular file\n",
+     "the image of a container could not be mounted: squashfuse_ll exited: fusermount: mountpoint /dev/fuse", NULL},
+    /* pyxis */
+    {"[2026-01-10T10:10:06.901] [77.0] error: pyxis: couldn't mkdir /run/pyxis/100: No such file or directory\n"
+     "[2026-01-10T10:10:06.901] [77.0] error: spank: required plugin spank_pyxis.so: init_post_opt() failed with "
+     "rc=-1\n",
+     "a container could not be started: couldn't mkdir /run/pyxis/100: No such file or directory", NULL},
+    {"[77.0] error: pyxis: child 70956 failed with error code: 1\n[77.0] error: pyxis: failed to import docker image\n"
+     "[77.0] pyxis: could not remove squashfs /tmp/77.0.squashfs: No such file or directory\n",
+     "a container could not be started", "remove squashfs"},
+    {"slurmstepd: error: Could not run slurm task_prolog [/etc/slurm/prolog.sh]: No such file or directory\n",
+     "a script of the site that Slurm runs before or after a job (prolog, epilog) failed: task_prolog [/etc", NULL},
+    /* services of NVIDIA, and syslog in another language */
+    {"11月 15 14:15:47 n1 nv-fabricmanager[4177]: request to query NVSwitch device information from NVSwitch driver "
+     "failed with error:WARNING Nothing to do [NV_WARN_NOTHING_TO_DO]\n"
+     "11月 15 14:15:47 n1 systemd[1]: nvidia-fabricmanager.service: Control process exited, code=exited, status=1\n",
+     "host n1: a service of the host ended, or could not start: nvidia-fabricmanager.service; no error before it is in "
+     "these logs; before it: the fabric manager ends because this host has no NVSwitch",
+     NULL},
+    {"Error: unable to establish a connection to the specified host: localhost\n",
+     "a tool of DCGM did not reach the host engine, its service on the host: localhost", NULL},
+    {"2026-01-10 12:54:06.828 ERROR [126:127] [[NvSwitch]] Not attached to NvSwitches. Aborting [/x/Manager.cpp:967]\n",
+     "", "knowledge base"},
+    {"ERROR: S3 error: 403 (AccessDenied): Access Denied\n",
+     "an object store (S3, GCS, Azure) did not serve a request, because credentials or rights are missing: 403", NULL},
     /* containers */
     {"docker: Error response from daemon: could not select device driver \"nvidia\" with capabilities: [[gpu]].\n",
      "a container with GPUs could not be started: could not select device driver \"nvidia\"", NULL},
@@ -81,6 +108,11 @@ static const log_case logs[] = {
     {"78:Exception in device=TPU:7: xrt_computation_client.cc:383 : Check failed: session->Run(&outputs) == "
      "::tensorflow::Status::OK() (Cancelled: From /job:tpu_worker/replica:0/task:0:\n",
      "", "one: TPU:7"},
+    {"Exception in device=TPU:3: mesh_service.cc:243 : Failed to meet rendezvous 'init': Socket closed (14)\n"
+     "Exception in device=TPU:4: mesh_service.cc:243 : Failed to meet rendezvous 'init': Socket closed (14)\n",
+     "", "one: TPU"},
+    {"Exception in device=TPU:3: Invalid argument: shapes\nException in device=TPU:4: Invalid argument: shapes\n",
+     "TPU:3, TPU:4: the process of a device ended with an exception", NULL},
     /* Ray */
     {"[2026-01-10 11:43:09,934 C 75 75] gcs_client.cc:229: Couldn't reconnect to GCS server. The last attempted GCS "
      "server address was 192.0.2.4:43507\n",

@@ -354,6 +354,20 @@ static void read_syslog(const char *line, size_t size, log_who *who)
         copy(who->host, sizeof(who->host), line + host, (size_t)(end_of_host - host));
         return;
     }
+    /* months in other languages: "11月 15 14:15:47 n1 systemd[1]: ", "jan. 29 20:50:17 n1 kernel: " */
+    enum { MOST_DATE = 16 };
+    for (size_t at = 4; at < MOST_DATE && at + 10 < size; at++) {
+        if (line[at] != ':' || line[at + 3] != ':' || !isdigit((unsigned char)line[at - 1]) || line[at - 3] != ' ' ||
+            line[at + 6] != ' ')
+            continue;
+        (void)sscanf(line + at + 3, ":%*2d %n%*63[A-Za-z0-9._-]%n %*63[A-Za-z0-9._@-]%n", &host, &end_of_host, &end);
+        const char *after = line + at + 3 + end;
+        if (end > 0 && (after[0] == '[' || after[0] == ':') && is_host_char(line[at + 3 + host])) {
+            copy(who->host, sizeof(who->host), line + at + 3 + host, (size_t)(end_of_host - host));
+            return;
+        }
+        break;
+    }
     const char *at = memmem(line, size, " kernel: ", 9), *begin = at;
     while (begin != NULL && begin > line && is_host_char(begin[-1]))
         begin--;

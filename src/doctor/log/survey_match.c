@@ -128,7 +128,7 @@ static join_fn find_join(const survey_reading *r, int entry, const log_match *ma
         return log_who_add_hosts;
     if (!at_once || !is_free || !(same_text || is_named) || known->role > TESS_LOG_WRAPPER)
         return NULL;
-    if (same_text && known->role == TESS_LOG_CAUSE && log_who_differs_in_gpu(&match->who, who))
+    if (same_text && log_who_differs_in_gpu(&match->who, who))
         return log_who_add_gpus;
     return log_who_differs_in_pid(&match->who, who) ? log_who_add_pids : NULL;
 }
