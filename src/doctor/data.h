@@ -35,6 +35,7 @@
     X(scripts) \
     X(endings) \
     X(languages) \
+    X(nccl_parts) \
     X(python) \
     X(tessera)
 

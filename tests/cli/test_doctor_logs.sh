@@ -22,6 +22,8 @@ is_read() {
     elif ! grep -qF -- "$words" headline; then
         fail "$name: expected \"$words\" in $(cat headline)"
     else
+        # neither a quotation nor who reports it accuses anybody
+        sed -i 's/; its line: .*//; s/, reported by [^;]*//' headline
         for words in "${@:5}"; do
             grep -qF -- "$words" headline && fail "$name: \"$words\" in $(cat headline)" && return
         done
@@ -48,8 +50,8 @@ is_read 016 effect torchrun-child-failed 'ranks 0-3 on node-a ended in the same 
 is_read 017 cause megatron-result-invalid 'rank 3 on node-c (GPU 3): the loss or gradients' exception
 is_read 018 cause cuda-fallen-off-bus 'GPU 0000:b3:00.0: a GPU is no longer there' memory driver
 is_read 019 warning cuda-xid-nvlink-corrected 'only a warning: GPU 0018:01:00: ' 'fallen off' memory
-is_read 020 known slurm-requeued 'Slurm ended the job to queue it again' task node-a
-is_read 021 cause slurm-time-limit 'the job reached its time limit' node-a
+is_read 020 known slurm-requeued 'Slurm ended the job to queue it again' task 'host node-a' 'node-a failed'
+is_read 021 cause slurm-time-limit 'the job reached its time limit' 'host node-a' 'node-a failed'
 is_read 022 cause ray-node-lost 'host 192.0.2.101: Ray lost a host' memory
 is_read 024 known ray-raylet-marked-dead "process (pid 4048): Ray's own process" memory crashed
 is_read 025 effect ascend-hccl-timeout "$effects" 'rank 8' 8464 'GPU 0'

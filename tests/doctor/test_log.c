@@ -638,6 +638,8 @@ static void a_users_entries_are_used_and_broken_ones_named(void)
         {"a:\n  role: odd\n  symptom: s\n  cause: c\n  check: k\n  fix: f\n", "choose cause, wrapper, effect"},
         {"a:\n  role: cause\n  match: '(x'\n  symptom: s\n  cause: c\n  check: k\n  fix: f\n",
          "e.yaml:2: a: the regex '(x' is invalid at byte 2: missing closing parenthesis"},
+        {"a:\n  role: cause\n  match: '(?<what>flux)'\n  symptom: s\n  cause: c\n  check: k\n  fix: f\n",
+         "a pattern needs four plain characters outside of groups"},
         {"a:\n  rule: cause\n", "did you mean 'role'"},
         {"a:\n  role: [\n", "e.yaml:3"},
     };

@@ -100,7 +100,7 @@ static const struct {
     {"cuda-illegal-access", "host worker-2",
      "2026-01-10 11:43:09,123 [worker-2] ERROR trainer - CUDA error: an illegal memory access was encountered"},
     {"cuda-out-of-memory", "!host", "[c10d] RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB"},
-    {"host-name-unknown", "!socket.gaierror", "socket.gaierror: [Errno -2] Name or service not known"},
+    {"host-name-unknown", "!DNS): socket.gaierror", "socket.gaierror: [Errno -2] Name or service not known"},
     {"nccl-ib-retry-exceeded", "to 192.0.2.9; all of them name the same other side: look there first",
      IB("n1", "0", "192.0.2.9") IB("n2", "0", "192.0.2.9") IB("n3", "4", "192.0.2.9")},
     {"nccl-ib-retry-exceeded", "to 192.0.2.7, 192.0.2.8, 192.0.2.9",

@@ -125,9 +125,10 @@ static const struct {
     {"native-exception", "rank 7 on x1c0s1b0n0.c.example",
      "terminate called after throwing an instance of 'std::invalid_argument'\n  what():  stoul\n"
      "x1c0s1b0n0.c.example: rank 7 exited with code 134\nx1c0s1b0n0.c.example: rank 9 died from signal 15\n"},
-    {"tessera-rank-lost", "!error", "error: rank 3 exited with code 1\n"},
+    {"tessera-rank-lost", "!gone: error", "error: rank 3 exited with code 1\n"},
     {"mpich-abort", "rank 3 on alpha", "alpha: rank 3 exited with code 1\n"},
-    {"slurm-cancelled", "job 77: ", "slurmstepd: error: *** JOB 77 ON node-7 CANCELLED AT 2025-01-10T11:00:01 ***\n"},
+    {"slurm-cancelled",
+     "job 77 on node-7: ", "slurmstepd: error: *** JOB 77 ON node-7 CANCELLED AT 2025-01-10T11:00:01 ***\n"},
     /* prefixes */
     {"python-module-missing", "container odd_engine",
      "odd_engine  | [2025-01-10 11:00:02 TP0] Scheduler hit an exception: Traceback (most recent call last):\n"

@@ -322,8 +322,7 @@ static const struct {
     {"the GPU has too little free memory",
      "AssertionError: Error in memory profiling. Initial free memory 14.1 GiB, current free memory 15.2 GiB.", true},
     {"no error that ends a job is in these logs, only what follows from one: keys and values did not come over from "
-     "the "
-     "prefill server, or not to the decode server; look into those of 192.0.2.8:8998",
+     "the prefill server, or not to the decode server, reported by actor TP1; look into those of 192.0.2.8:8998",
      "[2025-01-01 10:00:00 TP1] Lost connection with prefill instance (bootstrap_addr: 192.0.2.8:8998), 3 requests "
      "affected",
      false},
@@ -346,7 +345,7 @@ static const struct {
      "RuntimeError: Page size mismatch: prefill server has page_size=64, but decode server has page_size=1.", true},
     {"no error that ends a job is in these logs, only what follows from one: a scheduler of SGLang stood still, and "
      "its "
-     "watchdog ended the server; look into those of the other ranks",
+     "watchdog ended the server, reported by actor DP4 TP4; look into those of the other ranks",
      "[2025-01-01 10:00:00 DP4 TP4] Watchdog timeout (self.watchdog_timeout=300)\n"
      "[2025-01-01 10:00:05] Received sigquit from a child proces. It usually means the child failed.",
      false},
@@ -399,7 +398,7 @@ static const struct {
      false},
     /* Code in a traceback that a logger prints is no error line. */
     {"no error that ends a job is in these logs, only what follows from one: a worker process of vLLM failed while it "
-     "started; look into",
+     "started, reported by actor EngineCore (pid 77); look into",
      "(EngineCore pid=77) ERROR 06-24 02:06:20 [core.py:9]     raise e from None\n"
      "(EngineCore pid=77) ERROR 06-24 02:06:20 [core.py:9] Exception: WorkerProc initialization failed due to an "
      "exception in a background process. See stack trace for root cause.\n",

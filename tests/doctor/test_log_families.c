@@ -27,7 +27,7 @@ static const sample hosts_and_jobs[] = {
     {"(my-task, pid=77) I 12-10 21:39:39 controller.py:118] Cluster is preempted (status: INIT). Recovering...\n",
      "task my-task (pid 77): the cloud takes a machine", true},
     {"slurmstepd: error: *** STEP 77.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***\n",
-     "job 77.0: the job reached its time limit", true},
+     "job 77.0 on n1: the job reached its time limit", true},
     {"submitit WARNING (2026-01-01 04:18:45,881) - Bypassing signal SIGTERM\n"
      "submitit WARNING (2026-01-01 04:18:45,881) - Caught signal SIGUSR2 on n1: this job is preempted.\n"
      "submitit INFO (2026-01-01 04:18:45,912) - Requeued job 78 (3 remaining timeouts)\n",
@@ -43,7 +43,8 @@ static const sample hosts_and_jobs[] = {
      "[launch.py:2:sigkill_handler] ['python3', '-u', 't.py', '--local_rank=1'] exits with return code = -9\n",
      "a process got SIGKILL", false},
     {"double free or corruption (!prev)\nt.sh: line 3: 77 Aborted (core dumped) python t.py\n",
-     "native code damaged the memory of its own process (a check of glibc), and the process aborted: double free",
+     "native code damaged the memory of its own process (a check of the allocator or of glibc), and the process "
+     "aborted: double free",
      true},
     {"W0110 09:35:41.194000 77 torch/distributed/elastic/agent/server/api.py:719] Received 1 death signal, shutting "
      "down\n",
@@ -230,8 +231,8 @@ static const sample engines_and_builds[] = {
     {"n1:7:8 [3] NCCL INFO misc/socket.cc:47 -> 3\nn1:7:8 [3] NCCL INFO misc/socket.cc:829 -> 3\n", "", false},
     {"[rank8]:[W318 11:02:41.9 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=1, addr=[n2]:48750, "
      "remote=[n1]:20000): Connection reset by peer\n",
-     "no error that ends a job is in these logs, only what follows from one: the store's connection broke; look into "
-     "those of n1",
+     "no error that ends a job is in these logs, only what follows from one: the store's connection broke, reported by "
+     "rank 8; look into those of n1",
      false},
     {"unable to create StreamExecutor for CUDA:1: failed initializing: CUDA_ERROR_INVALID_DEVICE: invalid device "
      "ordinal\n",
@@ -381,7 +382,7 @@ static const sample subreasons[] = {
      "weights or data could not be fetched: bert-base", true},
     {"huggingface_hub.errors.GatedRepoError: 403 Client Error.\nCannot access gated repo for url "
      "https://huggingface.co/x/y/resolve/main/config.json.\n",
-     "the hub refused a model or data set, which is gated or private", true},
+     "the hub refused access to a model or data set that is gated or private", true},
     {"huggingface_hub.errors.RepositoryNotFoundError: 404 Client Error. Repository Not Found for url: "
      "https://huggingface.co/api/models/x.\n",
      "the hub does not have that model, data set, revision or file, or it is private: "

@@ -211,7 +211,7 @@ static const sample samples[] = {
     {"Name:  job-3\nNamespace:  team\nPriority:  0\nMessage:  The node was low on resource: memory.\n",
      "pod job-3: Kubernetes evicted", NULL},
     {"Normal  Preempted  5s  default-scheduler  Preempted by pod 9f1c on node n7\n", "host n7: a pod of higher",
-     "9f1c"},
+     "pod 9f1c:"},
     {"{\"protoPayload\":{\"methodName\":\"compute.instances.preempted\",\"resourceName\":\"projects/p/zones/z/"
      "instances/"
      "n-1\"}}\n",

@@ -62,7 +62,7 @@ static const struct {
      "[rank22]: ncclRemoteError: A call failed possibly due to a network error or a remote process exiting "
      "prematurely.\n"
      "[rank22]: Last error:\n[rank22]: socketProgress: Connection closed by remote peer 192.0.2.9<40484>"},
-    {"nccl-error-cut", "!rank 22",
+    {"nccl-error-cut", "!: rank 22",
      "[rank22]: torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/NCCLUtils.hpp:275"},
     {"nccl-ports-used-up", "host n1",
      "n1:140:140 [0] include/socket.h:333 NCCL WARN Call to bind failed : Address already in use"},
@@ -241,7 +241,7 @@ static const struct {
      "partition."},
     {"megatron-no-gradient", "47/48 params",
      "AssertionError: Communication call has not been issued for this bucket (47/48 params have grad available)"},
-    {"fsdp-order-differs", "!rank 0 ",
+    {"fsdp-order-differs", "!rank 0: ",
      "RuntimeError: Forward order differs across ranks: rank 0 is all-gathering 1 parameters while rank 2 is "
      "all-gathering 3 parameters"},
     {"fsdp-setup", "rank 3", "ValueError: Inconsistent compute device and `device_id` on rank 3: cuda:0 vs cuda:3"},

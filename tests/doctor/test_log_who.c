@@ -18,9 +18,9 @@ static const struct {
     {"[2025-03-09 00:57:15 TP4] Watchdog timeout (self.watchdog_timeout=300)\n"
      "[2025-03-09 00:57:15 TP0] Watchdog timeout (self.watchdog_timeout=300)\n"
      "[2025-03-09 00:57:20] Received sigquit from a child process. It usually means the child failed.\nKilled\n",
-     "only what follows from one: a scheduler of SGLang stood still", "TP4"},
+     "only what follows from one: a scheduler of SGLang stood still", "one: actor"},
     {"[2025-06-26 07:25:31 DP4 TP4] Watchdog timeout (self.watchdog_timeout=300)\n",
-     "look into those of the other ranks", "DP4"},
+     "look into those of the other ranks", "one: actor"},
     {"[2025-06-26 07:25:31 PP1 ATTN_CP0 MOE_DP2 TP3 EP1] torch.OutOfMemoryError: CUDA out of memory.\n",
      "actor PP1 ATTN_CP0 MOE_DP2 TP3 EP1: a device", NULL},
     {"[2025-06-26 07:25:31 TP0] Scheduler hit an exception: Traceback (most recent call last):\n"

@@ -135,10 +135,9 @@ static const struct {
     /* error lines that no entry knows */
     {"node-a:1:2 [2] misc/socket.cc:441 NCCL WARN foo: odd answer 4 != 3\n"
      "node-a:1:2 [2] proxy.cc:9 NCCL WARN [Proxy Service 2] Failed to execute operation Connect from rank 2, retcode 3",
-     ONLY "NCCL gave up an operation, or a communicator, after an error; right before it: \"node-a:1:2 [2] "
-          "misc/socket.cc:441 NCCL WARN foo: odd"},
+     "NCCL reports an error: foo: odd answer 4 != 3, reported by rank 2 on node-a (GPU 2, pid 1)"},
     {"10:00:01 [info] all is well\n10:00:02 [error] the flux of the widget is out of phase\n",
-     "no error of these 2 lines is in the knowledge base"},
+     "the first error line: \"10:00:02 [error] the flux"},
 };
 
 static void each_log_is_what_its_traceback_says(void)

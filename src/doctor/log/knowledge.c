@@ -322,6 +322,10 @@ static tess_status add_pattern(tess_knowledge *k, int entry, bool follows, const
     TESS_TRY(compile(k, row, text, size, 0, &p.regex));
     p.word_size = tess_pattern_literal(text, size, p.word);
     tess_status status = read_names(&p, row);
+    bool is_slow = p.word_size == 0 && !follows && !tess_knowledge_at(k, entry)->is_fallback; /* tried on every line */
+    if (status == TESS_OK && is_slow)
+        status = TESS_FAIL(TESS_E_FORMAT, "%s:%d: %s: '%.*s': a pattern needs four plain characters outside of groups",
+                           row->file, row->line, row->id, (int)(size < 200 ? size : 200), text);
     if (status == TESS_OK)
         status = add(k, &p);
     if (status != TESS_OK)
@@ -542,6 +546,10 @@ static void try_pattern(tess_knowledge *k, pattern *p, const char *line, size_t 
     tess_found_entry *place = place_of(found, p->entry);
     if (place == NULL)
         return;
+    if (place->end == 0 && tess_regex_group(k->scratch, 0, &place->begin, &place->end)) {
+        place->begin += begin;
+        place->end += begin;
+    }
     place->follows &= p->follows;
     note_names(k, p, line, place);
 }
@@ -571,8 +579,10 @@ static bool is_explained(const tess_knowledge *k, const tess_found *found, int i
         int other = found->entries[n].entry;
         const tess_log_entry *more = tess_knowledge_at(k, other);
         bool follows = found->entries[n].follows;
+        bool is_warned = more->role == TESS_LOG_WARNING && entry != k->exception &&
+                         tess_knowledge_at(k, entry)->role == TESS_LOG_WRAPPER;
         if (n != i && !more->is_fallback &&
-            (is_fallback ? follows || more->role <= TESS_LOG_EFFECT
+            (is_fallback ? follows || is_warned || more->role <= TESS_LOG_EFFECT
                          : !follows && tess_knowledge_explains(k, other, entry)))
             return true;
     }

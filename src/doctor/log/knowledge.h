@@ -163,6 +163,7 @@ enum { TESS_KNOWLEDGE_MOST_FOUND = 16, TESS_KNOWLEDGE_LINES_AFTER = 16 };
 typedef struct tess_found_entry {
     int entry;
     bool follows;
+    size_t begin, end; /* range of the line that the pattern matched */
     struct {
         const char *text; /* the matched part of the line; NULL: the line does not name it */
         size_t size;

@@ -67,7 +67,7 @@ typedef struct log_who {
     char more_gpus[64];   /* further GPUs of the same host: ", 5, 6" */
     char more_peers[128]; /* further peers: ", 192.0.2.8, 192.0.2.9" */
     /* `step`: step of training; `what`: the error itself */
-    char host[64], gpu[32], actor[64], device[32], peer[64], step[24], what[176];
+    char host[64], gpu[32], actor[64], device[32], peer[64], step[24], what[240];
 } log_who;
 
 /* A line that its logger marks as an error, and that no entry matches. */
@@ -96,6 +96,7 @@ typedef struct log_match {
     bool names_differ;  /* a later line names other processes */
     int n_listed;       /* number of ranks that the newest list names */
     char excerpt[LOG_EXCERPT]; /* beginning of the first line, without control characters */
+    char quote[200];           /* the part of the first line that the headline quotes */
     uint8_t *ranks;            /* bit r: rank r printed such a line; NULL: no rank is known */
     /* (n_came) for each rank, 1 + the number that it reached, or how many of the lines it printed; 0: none. Only for
      * entries with `reached` */

@@ -96,6 +96,13 @@ void log_add_symptom(const tess_log_entry *entry, const log_match *match, tess_l
         log_add_text(v, "%s failed: %s", match->phase, symptom);
 }
 
+void log_add_quote(const log_match *match, tess_log_diagnosis *v)
+{
+    const char *what = match->who.what; /* a name or address alone is no reason */
+    if (match->quote[0] != '\0' && strchr(what, ' ') == NULL && log_exception_name(what, strlen(what)) == 0)
+        log_add_text(v, "; its line: \"%s\"", match->quote);
+}
+
 /* Writes the headline: "rank 3 on n1: SYMPTOM (step 12)", "SYMPTOM, reported by rank 3". */
 static void write_headline(const tess_survey *s, const tess_log_entry *entry, const log_match *match,
                            tess_log_diagnosis *v)
@@ -258,6 +265,8 @@ void log_report_entry(const tess_survey *s, int cause, tess_log_kind kind, tess_
     add_silence(entry, match, v);
     log_add_place(s, match, v);
     add_warning(s, cause, v);
+    if (!entry->is_quoting && entry->match != NULL)
+        log_add_quote(match, v);
     add_printer(entry, v);
     add_ended_together(s, v);
     log_add_surroundings(s, match, v);

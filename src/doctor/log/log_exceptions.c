@@ -39,7 +39,7 @@ static void add_exception(const survey_reading *r, const char *line, size_t size
     if (r->part != LOG_TRACE_ERROR || entry < 0 || found->n_entries == TESS_KNOWLEDGE_MOST_FOUND ||
         log_says_more(r, found))
         return;
-    size_t begin = log_text_begin(line, size), most = 160;
+    size_t begin = log_text_begin(line, size), most = 220;
     if (size - begin == log_exception_name(line + begin, size - begin) + 2 || line[size - 1] == ':')
         return; /* the text of the exception begins on the next line */
     tess_found_entry *one = &found->entries[found->n_entries++];

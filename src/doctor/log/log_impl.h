@@ -298,7 +298,8 @@ enum { LOG_MOST_QUOTED = 128, LOG_AFTER_TABLE = 8 };
 
 /* LOG_TAIL: lines at the end of a file that may show that it ended well. LOG_LAST_WORDS: how many of them are searched
  * for words of a failure. */
-enum { LOG_LOOSE = 8, LOG_TAIL = 40, LOG_TAIL_MOST = 300, LOG_LAST_WORDS = 12 };
+/* LOG_AT_EDGE: most lines between a single frame of a traceback and the beginning or end of the file that cut it off */
+enum { LOG_AT_EDGE = 8, LOG_LOOSE = 8, LOG_TAIL = 40, LOG_TAIL_MOST = 300, LOG_LAST_WORDS = 12 };
 
 /* Unknown error lines that one process printed in a row. */
 typedef struct loose_run {
@@ -374,6 +375,7 @@ typedef struct survey_reading {
     int64_t n_tail;
     int open_entry;    /* entry whose error is told on the next line */
     int64_t open_line; /* number of that line; 0: none */
+    int64_t open_from; /* first line of that entry */
 } survey_reading;
 
 /* ---- log_exceptions.c: exceptions in a log ---- */
@@ -428,14 +430,21 @@ double log_time_near(const survey_reading *reading, const char *line, size_t siz
 tess_status log_note_match(survey_reading *reading, int entry, const char *line, size_t size, int64_t number,
                            const log_who *who, const log_who *reporter, const log_who *origin,
                            const log_failure *failure);
+/* Keeps the part of an entry's first line that the headline quotes: the text without its prefixes. If the line is long,
+ * the part begins near the words that the pattern matched. */
+void log_note_quote(const survey_reading *reading, const tess_found_entry *found, const char *line, size_t size,
+                    int64_t number);
+/* Notes that the next line holds the reason of the error right above: NCCL and PyTorch print "Last error:" before it.
+ */
+void log_note_last_error(survey_reading *reading, const char *line, size_t size, int64_t number);
 /* Adds a line that continues the first line of an entry. */
 void log_note_rest(const survey_reading *reading, const tess_found_entry *found, int64_t number, const log_who *origin);
 /* Compares lists of what ranks lack, one line per rank. If each of two ranks lacks what the other has, neither is
  * late, and the lines belong to the entry `different`. */
 tess_status log_note_lack(survey_reading *reading, const tess_found_entry *found, const char *line, size_t size,
                           int64_t number, const log_who *origin, const log_failure *failure);
-/* Appends a line to the error that the line before it announced with a colon. */
-void log_note_message(survey_reading *reading, const char *line, size_t size, int64_t number);
+/* Appends a line to the error that an earlier line announced with a colon, or with "Last error:". */
+void log_note_message(survey_reading *reading, const char *line, size_t size);
 /* Appends the rest of the error, which the pattern's group "also" took, to what the headline says. */
 void log_note_also(const survey_reading *reading, const tess_found_entry *found, int64_t number);
 /* Adds the process or device that a later line of an entry names, if its first line names none. */
@@ -565,6 +574,8 @@ void log_add_text(tess_log_diagnosis *diagnosis, const char *format, ...) __attr
 const char *log_symptom_of(const tess_log_entry *entry, const log_match *match);
 /* Appends the symptom to the headline, with what the program was doing. */
 void log_add_symptom(const tess_log_entry *entry, const log_match *match, tess_log_diagnosis *diagnosis);
+/* Appends the quote of the first line where the groups of the pattern gave no reason, or only a name or address. */
+void log_add_quote(const log_match *match, tess_log_diagnosis *diagnosis);
 /* Adds the first line of a match as evidence. */
 void log_add_place(const tess_survey *survey, const log_match *match, tess_log_diagnosis *diagnosis);
 /* Adds evidence from above the line: the program's frame in the traceback, or the unknown error line before it. */

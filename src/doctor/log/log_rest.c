@@ -184,8 +184,9 @@ static void add_how_it_stops(const tess_survey *s, tess_log_diagnosis *v)
 static void write_effect(const tess_survey *s, const tess_log_entry *entry, const log_match *match,
                          tess_log_diagnosis *v)
 {
-    char who[400] = "", work[160];
+    char who[400] = "", reporter[400], work[160];
     v->reporter = match->reporter;
+    log_who_text(&match->reporter, reporter, sizeof(reporter));
     if (entry->is_asked && s->n_ranks == 0 && s->n_failures == 0) { /* a single process */
         log_add_text(v, ": %s while it went on; no fault is shown", entry->symptom);
         add_how_far(s, v);
@@ -203,12 +204,15 @@ static void write_effect(const tess_survey *s, const tess_log_entry *entry, cons
         log_add_text(v, " (%s)", log_describe_work(&s->unranked, work, sizeof(work)));
     if (match->who.what[0] != '\0')
         log_add_text(v, ": %s", match->who.what);
+    if (who[0] == '\0' && reporter[0] != '\0')
+        log_add_text(v, ", reported by %s", reporter);
     if (match->before.at.line > 0)
         log_add_text(v, "; right before it: \"%.240s\"", match->before.excerpt);
     else
         log_add_text(v, "; %slook into those of %s",
                      is_exception ? "that follows from an error of another process, not in these logs: " : "",
                      match->who.peer[0] != '\0' ? match->who.peer : "the other ranks, and above it");
+    log_add_quote(match, v);
 }
 
 /* Writes the earliest warning that names a process or device, or says what is wrong. */
@@ -256,8 +260,7 @@ static bool report_unknown(const tess_survey *s, bool any_words, tess_log_diagno
         v->reporter = s->loose_who;
         log_who_text(&s->loose_who, who, sizeof(who));
     }
-    snprintf(v->headline, sizeof(v->headline),
-             "no error of these %" PRId64 " lines is in the knowledge base; %s%s%s: \"%s\"", s->n_lines,
+    snprintf(v->headline, sizeof(v->headline), "%s%s%s: \"%.400s\"; no rule knows it",
              is_marked ? "the first error line" : "a line near the end speaks of a failure",
              who[0] != '\0' ? ", of " : "", who, is_marked ? loose->excerpt : last->excerpt);
     add_line(s, is_marked ? loose : last, v);

@@ -209,6 +209,10 @@ static void read_nccl(const char *line, size_t size, log_who *who)
             continue;
         while (begin > 0 && is_host_char(line[begin - 1]))
             begin--;
+        if (begin > 3 && line[begin - 1] == ':' && isdigit((unsigned char)line[begin - 2]) && at - begin > 3 &&
+            isdigit((unsigned char)line[begin]) && isdigit((unsigned char)line[begin + 1]) &&
+            isalpha((unsigned char)line[begin + 2]))
+            begin += 2; /* the end of a time with a zone, "-07:00node-a:7:8", as CloudWatch joins the two */
         copy(who->host, sizeof(who->host), line + begin, at - begin);
         copy(who->gpu, sizeof(who->gpu), line + gpu, end - gpu);
         who->pid = (int)strtol(line + at + 1, NULL, 10) * (pid_end - at < 10);
@@ -274,6 +278,17 @@ static void read_neuron(const char *line, log_who *who)
         who->pid = pid;
 }
 
+/* Reads the process before a line of oneCCL, "2025:01:10-11:43:09:(77) |CCL_ERROR| ". */
+static void read_oneccl(const char *line, log_who *who)
+{
+    int pid = 0, end = 0;
+    if (strncmp(line, "20", 2) != 0 || memchr(line, ':', 5) == NULL)
+        return;
+    (void)sscanf(line, "%*4d:%*2d:%*2d-%*2d:%*2d:%*2d:(%9d) |CCL_%n", &pid, &end);
+    if (end > 0 && who->pid == 0)
+        who->pid = pid;
+}
+
 /* Reads the process before a line of PyTorch's Python code, "W0110 11:43:09.123000 77 torch/distributed/run.py:793] ".
  * Some versions print the number of a thread there, which is larger than any process id. */
 static void read_torch(const char *line, log_who *who)
@@ -294,10 +309,14 @@ static void read_ray(const char *line, log_who *who)
         who->pid = pid;
 }
 
-/* Reads the device in a label at the beginning of a line: "[GPU3] ", "[GPU 3]: ", "GPU 3: ", "[cuda:3] ". */
+/* Reads the device in a label at the beginning of a line: "[GPU3] ", "[GPU 3]: ", "GPU 3: ", "[cuda:3] ", or "[3]
+ * file.cc:1 NCCL" of a line of NCCL that has lost its host and process. */
 static void read_gpu(const char *line, log_who *who)
 {
-    static const char *const forms[] = {"[GPU%*[ :]%d]%n", "[GPU%d]%n", "GPU %d:%n", "GPU%d:%n", "[cuda:%d]%n"};
+    static const char *const forms[] = {"[GPU%*[ :]%d]%n", "[GPU%d]%n",   "GPU %d:%n",
+                                        "GPU%d:%n",        "[cuda:%d]%n", "[%d] %*[a-z_./]:%*d NCCL%n"};
+    if (line[0] != '[' && line[0] != 'G')
+        return;
     for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
         int gpu = -1, end = 0;
         (void)sscanf(line, forms[i], &gpu, &end);
@@ -334,6 +353,20 @@ static void read_syslog(const char *line, size_t size, log_who *who)
     if (end > 0) {
         copy(who->host, sizeof(who->host), line + host, (size_t)(end_of_host - host));
         return;
+    }
+    /* months in other languages: "11月 15 14:15:47 n1 systemd[1]: ", "jan. 29 20:50:17 n1 kernel: " */
+    enum { MOST_DATE = 16 };
+    for (size_t at = 4; at < MOST_DATE && at + 10 < size; at++) {
+        if (line[at] != ':' || line[at + 3] != ':' || !isdigit((unsigned char)line[at - 1]) || line[at - 3] != ' ' ||
+            line[at + 6] != ' ')
+            continue;
+        (void)sscanf(line + at + 3, ":%*2d %n%*63[A-Za-z0-9._-]%n %*63[A-Za-z0-9._@-]%n", &host, &end_of_host, &end);
+        const char *after = line + at + 3 + end;
+        if (end > 0 && (after[0] == '[' || after[0] == ':') && is_host_char(line[at + 3 + host])) {
+            copy(who->host, sizeof(who->host), line + at + 3 + host, (size_t)(end_of_host - host));
+            return;
+        }
+        break;
     }
     const char *at = memmem(line, size, " kernel: ", 9), *begin = at;
     while (begin != NULL && begin > line && is_host_char(begin[-1]))
@@ -538,9 +571,11 @@ static void read_host(const char *line, size_t size, log_who *who)
                                                       (end > n && at[end] == '|' && at[end + 1] == ' ')));
     bool is_test = at == line && end == n && left > end + 2 &&
                    tess_text_has(at + end + 2, left - end - 2, TESS_WORD_BEGINS, "Test NCCL failure|Test CUDA failure");
-    if (prefix && (is_host(at, n) || is_test) && !(at == line && is_of_arguments(at + end + 2, left - end - 2)))
+    bool is_compose = at == line && line[end] == '|' && strcspn(line, "0123456789") >= n; /* its hosts have numbers */
+    if (prefix && !is_compose && (is_host(at, n) || is_test) &&
+        !(at == line && is_of_arguments(at + end + 2, left - end - 2)))
         copy(who->host, sizeof(who->host), at, n);
-    else if (prefix && at == line && line[end] == '|' && is_container(at, n) && who->actor[0] == '\0') {
+    else if (prefix && at == line && line[end] == '|' && (is_compose || is_container(at, n)) && who->actor[0] == '\0') {
         copy(who->actor, sizeof(who->actor), at, n);
         who->noun = "container";
     }
@@ -565,7 +600,10 @@ static int rank_in_bracket(const char *line, size_t size)
     while (at < size && (isalpha((unsigned char)line[at]) || line[at] == '_'))
         at++;
     int rank = number_at(line, size, at, &end);
-    return rank >= 0 && end + 1 < size && line[end] == ']' && line[end + 1] == (at > 1 ? ':' : ' ') ? rank : -1;
+    return rank >= 0 && end + 1 < size && line[end] == ']' &&
+                   (line[end + 1] == (at > 1 ? ':' : ' ') || (end + 3 < size && strncmp(line + end + 1, ":  ", 3) == 0))
+               ? rank
+               : -1;
 }
 
 int log_rank_of_line(const char *line, size_t size)
@@ -621,6 +659,7 @@ log_who log_origin_of_line(const char *line, size_t size)
     read_task(head + at, n - at, &who);
     read_neuron(head + at, &who);
     read_ray(head, &who);
+    read_oneccl(head + at, &who);
     read_tpu_worker(head + at, at, &who);
     read_gpu(head + at, &who);
     read_torch(head + at + skip_bracket(head + at, n - at), &who);
@@ -711,11 +750,35 @@ static size_t skip_label(const char *text, size_t size)
     return (colon && (number || known)) || (bar && (known || is_container(text, n))) ? end + 2 : 0;
 }
 
+/* Returns the offset after the role and replica that TorchX and NeMo-Run print, "train/0 "; 0: the text has another
+ * form. A folder of numbers, "checkpoints/3 ", looks alike, so another prefix must follow. */
+static size_t skip_replica(const char *text)
+{
+    enum { MOST = 40 };
+    size_t n = 0, digits;
+    while (n < MOST && is_host_char(text[n]))
+        n++;
+    digits = n > 0 && text[n] == '/' ? strspn(text + n + 1, "0123456789") : 0;
+    const char *after = text + n + 1 + digits;
+    bool is_followed = digits > 0 && (strncmp(after, " [", 2) == 0 || strncmp(after, " Traceback", 10) == 0 ||
+                                      strncmp(after, "   File", 7) == 0);
+    return is_followed ? n + 2 + digits : 0;
+}
+
+/* Returns the offset after the number that `grep -n` puts before a line, "123:Exception"; 0: the text has another
+ * form. */
+static size_t skip_grep(const char *text)
+{
+    size_t n = strspn(text, "0123456789");
+    return n > 0 && n < 8 && text[n] == ':' && isalpha((unsigned char)text[n + 1]) ? n + 1 : 0;
+}
+
 size_t log_text_begin(const char *line, size_t size)
 {
     enum { MOST_PREFIXES = 6 };
     char head[2 * LOG_HEAD + 1];
-    size_t at = 0, n = copy_head(line, size, head, sizeof(head));
+    size_t n = copy_head(line, size, head, sizeof(head)), at = skip_replica(head);
+    at = at > 0 ? at : skip_grep(head);
     for (int i = 0; i < MOST_PREFIXES; i++) {
         size_t blanks = strspn(head + at, " "), left = n - at - blanks, next;
         const char *text = head + at + blanks;

@@ -202,15 +202,20 @@ void log_keep_tail(survey_reading *r, const char *line, size_t size, int64_t num
 static bool speaks_of_failure(const char *line, size_t size)
 {
     const size_t n = size < 300 ? size : 300;
-    return !tess_text_has(line, n, TESS_WORD_IN + TESS_WORD_CASELESS,
-                          "0 failed|no error|without error|0 error|if |fallback|warn|skip|retry|instead|install |"
-                          "non-zero exit|job has been aborted|user-direction|terminated normally|git repository|"
-                          "dubious ownership|no names found|sudo: unable to resolve") &&
-           tess_text_has(line, n, TESS_WORD_IN + TESS_WORD_CASELESS,
-                         "error:|fatal:| failed|failure|cannot |could not |unable to |denied|refused|timed out|aborted|"
-                         " aborting|killed|panic|exception:|preempt|evicted|no heartbeat|expired|mismatch|[e]|"
-                         "error in |too small|too large|not allowed|bad |invalid|unsupported|not found|unreachable|"
-                         "not responding|unexpected |sigterm|corrupt");
+    bool is_error = tess_text_has(line, n, TESS_WORD_IN + TESS_WORD_CASELESS, " error: |fatal: |error on ");
+    if (!is_error && tess_text_has(line, n, TESS_WORD_IN + TESS_WORD_CASELESS, "if |instead|install "))
+        return false;
+    return !tess_text_has(
+               line, n, TESS_WORD_IN + TESS_WORD_CASELESS,
+               "0 failed|no error|without error|0 error|fallback|warn|skip|retry|"
+               "non-zero exit|job has been aborted|user-direction|terminated normally|git repository|"
+               "dubious ownership|no names found|sudo: unable to resolve|future release|future version|deprecat") &&
+           tess_text_has(
+               line, n, TESS_WORD_IN + TESS_WORD_CASELESS,
+               "error:|fatal:| failed|failure|cannot |could not |unable to |denied|refused|timed out|aborted|"
+               " aborting|killed|panic|exception:|preempt|evicted|no heartbeat|expired|mismatch|[e]|"
+               "error in |error on |too small|too large|not allowed|bad |invalid|unsupported|not found|unreachable|"
+               "not responding|unexpected |sigterm|corrupt");
 }
 
 void log_note_slow_bar(survey_reading *r)
@@ -257,6 +262,12 @@ static bool ends_well(const survey_reading *r)
     return false;
 }
 
+/* Whether the line begins like one of glog with the level INFO or WARNING. */
+static bool is_mild_glog(const char *text, size_t size)
+{
+    return size > 6 && (text[0] == 'I' || text[0] == 'W') && strspn(text + 1, "0123456789") >= 4;
+}
+
 void log_note_last_words(survey_reading *r)
 {
     if (ends_well(r))
@@ -266,7 +277,8 @@ void log_note_last_words(survey_reading *r)
         size_t size = strlen(line->excerpt), begin = log_text_begin(line->excerpt, size);
         begin = begin < size ? begin : size;
         if (r->survey->last_words.at.line > 0 || log_is_mild(line->excerpt, size) ||
-            !log_says_something(line->excerpt + begin, size - begin) || !speaks_of_failure(line->excerpt, size))
+            is_mild_glog(line->excerpt, size) || !log_says_something(line->excerpt + begin, size - begin) ||
+            !speaks_of_failure(line->excerpt, size))
             continue;
         r->survey->last_words.at = line->at;
         tess_clean(line->excerpt + begin, size - begin, r->survey->last_words.excerpt,

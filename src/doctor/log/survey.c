@@ -102,6 +102,7 @@ static void begin_quotation(survey_reading *r, const log_who *origin, const log_
         r->quoting.actor[0] = '\0';
     r->quoted = *quoted;
     r->quoted.is_named = false;
+    r->quoted.what[0] = '\0'; /* the type of the exception that the quotation tells */
     r->quote_line = quoted->is_named ? number : 0;
 }
 
@@ -203,6 +204,7 @@ static tess_status note_entries(survey_reading *r, const tess_found *found, cons
         if (is_inner(r, one->entry, origin, number) && who.is_named)
             r->survey->matches[one->entry].who.is_named = false; /* this makes the current line replace the first one */
         TESS_TRY(log_note_match(r, one->entry, line, size, number, &who, &reporter, origin, failure));
+        log_note_quote(r, one, line, size, number);
         log_note_names(r, one, number);
         log_note_also(r, one, number);
         if (r->survey->largest.pid == 0 && r->largest.pid != 0 && number - r->largest.at.line <= LOG_AFTER_TABLE)
@@ -322,7 +324,8 @@ static tess_status take_line(survey_reading *r, const char *line, size_t size, i
     log_note_label(r->survey, line, size);
     log_keep_tail(r, line, size, number);
     if (r->open_line == number)
-        log_note_message(r, line, size, number);
+        log_note_message(r, line, size);
+    log_note_last_error(r, line, size, number);
     if (log_has_time(line, size)) {
         memcpy(r->stamped_before, r->stamped, r->stamped_size);
         r->stamped_before_size = r->stamped_size;
@@ -420,7 +423,11 @@ static tess_status note_cut_traces(survey_reading *r)
         log_trace *trace = &r->traces.traces[i];
         char place[180], told[sizeof(trace->code) + 2];
         bool ends_file = trace->has_head && trace->n_frames == 0 && trace->head == r->last_line;
-        if (trace->state != LOG_TRACE_FRAMES || (trace->n_frames < (trace->has_head ? 1 : 2) && !ends_file))
+        /* A text that was cut off may have a single frame. It counts only if nothing else is known. */
+        bool is_at_edge = r->known_line == 0 && !log_has_progress_since(r, trace->last) &&
+                          (trace->last <= LOG_AT_EDGE || r->last_line - trace->last <= LOG_AT_EDGE);
+        if (trace->state != LOG_TRACE_FRAMES ||
+            (trace->n_frames < (trace->has_head || is_at_edge ? 1 : 2) && !ends_file))
             continue;
         trace->phase = log_phase_of(s, trace->frames, trace->n_frames);
         bool is_told = log_raised_text(trace, told, sizeof(told));

@@ -128,7 +128,7 @@ static join_fn find_join(const survey_reading *r, int entry, const log_match *ma
         return log_who_add_hosts;
     if (!at_once || !is_free || !(same_text || is_named) || known->role > TESS_LOG_WRAPPER)
         return NULL;
-    if (same_text && known->role == TESS_LOG_CAUSE && log_who_differs_in_gpu(&match->who, who))
+    if (same_text && log_who_differs_in_gpu(&match->who, who))
         return log_who_add_gpus;
     return log_who_differs_in_pid(&match->who, who) ? log_who_add_pids : NULL;
 }
@@ -273,6 +273,10 @@ tess_status log_note_match(survey_reading *r, int entry, const char *line, size_
         log_who all = *who;
         if (join != NULL)
             join(&all, &match->who);
+        bool names_more = match->n_lines > 0 && !match->is_over && all.is_named && !match->who.is_named;
+        if (names_more && all.what[0] == '\0' &&
+            is_near(r, match, number, time_s)) /* an earlier line gave the reason */
+            memcpy(all.what, match->who.what, sizeof(all.what));
         match->first = (log_place){r->file, number};
         match->time_s = time_s;
         match->silence_s = silence_before(r, line, size);
@@ -293,6 +297,7 @@ tess_status log_note_match(survey_reading *r, int entry, const char *line, size_
         if (n_what > 0 && match->who.what[n_what - 1] == ':' && !match->is_exception && line[size - 1] == ':') {
             r->open_entry = entry;
             r->open_line = number + 1;
+            r->open_from = number;
         }
     } else if (match->who.is_local && !failure->is_local && failure->pid != 0 && match->who.pid == failure->pid) {
         match->rank = failure->rank; /* the global rank has become known */
@@ -337,16 +342,69 @@ void log_note_rest(const survey_reading *r, const tess_found_entry *found, int64
     }
 }
 
-void log_note_message(survey_reading *r, const char *line, size_t size, int64_t number)
+void log_note_quote(const survey_reading *r, const tess_found_entry *found, const char *line, size_t size,
+                    int64_t number)
+{
+    enum { MOST = 160, LEAD = 24 };
+    static const char nccl[] = " NCCL WARN ";
+    log_match *match = &r->survey->matches[found->entry];
+    size_t begin = log_text_begin(line, size), text;
+    if (match->first.file != r->file || match->first.line != number)
+        return;
+    match->quote[0] = '\0';
+    if (begin >= size || !log_says_something(line + begin, size - begin))
+        return;
+    const char *warn = memmem(line + begin, size - begin, nccl, sizeof(nccl) - 1);
+    if (warn != NULL && (size_t)(warn - line) <= found->begin) /* the process before it is in the headline */
+        begin = (size_t)(warn - line) + sizeof(nccl) - 1;
+    while (begin < size && strchr(" =*#-|>`:\"'", line[begin]) != NULL)
+        begin++;
+    text = begin;
+    if (found->end > begin + MOST && found->begin > begin + LEAD) {
+        begin = found->begin - LEAD;
+        while (begin < found->begin && line[begin - 1] != ' ')
+            begin++;
+    }
+    size_t n = size - begin < MOST ? size - begin : MOST;
+    while (n > 0 && n < size - begin && ((unsigned char)line[begin + n] & 0xc0) == 0x80)
+        n--; /* not within a character */
+    char part[MOST + 8];
+    tess_clean(line + begin, n, part, sizeof(part));
+    snprintf(match->quote, sizeof(match->quote), "%s%s%s", begin > text ? "..." : "", part,
+             n < size - begin ? "..." : "");
+}
+
+void log_note_last_error(survey_reading *r, const char *line, size_t size, int64_t number)
+{
+    static const char words[] = "Last error:";
+    enum { MOST_ABOVE = 4 };
+    size_t n = strlen(words);
+    while (size > 0 && line[size - 1] == ' ')
+        size--;
+    if (size < n || line[size - 2] != 'r' || memcmp(line + size - n, words, n) != 0)
+        return;
+    for (int i = 0; i < tess_knowledge_n(r->survey->knowledge); i++) {
+        log_match *match = &r->survey->matches[i];
+        if (match->n_lines > 0 && match->first.file == r->file && number - match->first.line <= MOST_ABOVE &&
+            match->who.what[0] == '\0' && tess_knowledge_at(r->survey->knowledge, i)->role <= TESS_LOG_WRAPPER) {
+            r->open_entry = i;
+            r->open_line = number + 1;
+            r->open_from = match->first.line;
+            return;
+        }
+    }
+}
+
+void log_note_message(survey_reading *r, const char *line, size_t size)
 {
     log_match *match = &r->survey->matches[r->open_entry];
     size_t n = strlen(match->who.what), begin = log_text_begin(line, size);
     char text[sizeof(match->who.what)];
     r->open_line = 0;
-    if (match->first.file != r->file || match->first.line + 1 != number || begin >= size)
+    if (match->first.file != r->file || match->first.line != r->open_from || begin >= size)
         return;
     tess_clean(line + begin, size - begin < 400 ? size - begin : 400, text, sizeof(text));
-    tess_text_add(match->who.what, sizeof(match->who.what), n, " %s", text);
+    tess_text_add(match->who.what, sizeof(match->who.what), n, "%s%s", n > 0 ? " " : "", text);
 }
 
 /* Whether a list such as "a, b" contains the first name of `other`. */

@@ -157,8 +157,8 @@ void log_who_add(log_who *who, const tess_found_entry *found)
             continue;
         tess_clean(found->names[name].text, found->names[name].size, text, sizeof(text));
         add_name(who, (tess_log_name)name, text);
-        who->is_named |=
-            name <= TESS_NAME_HOST || name == TESS_NAME_ACTOR || name == TESS_NAME_POD || name == TESS_NAME_CONTAINER;
+        who->is_named |= name <= TESS_NAME_HOST || name == TESS_NAME_ACTOR ||
+                         (name >= TESS_NAME_POD && name <= TESS_NAME_JOB) || name == TESS_NAME_CONTAINER;
     }
 }
 

@@ -1,0 +1,121 @@
+/* Texts of the Linux kernel, of file systems and of system libraries. Each text, made from the format string of the
+ * program that prints it, is its entry and no other cause. */
+#include "support/log_samples.h"
+
+static const log_sample samples[] = {
+    {"[ 1.0] python invoked oom-killer: gfp_mask=0x100cca(GFP_HIGHUSER_MOVABLE), order=0, oom_score_adj=0",
+     "kernel-oom-invoked"},
+    {"[ 1.0] Memory cgroup out of memory: Killed process 4242 (python) total-vm:1kB", "kernel-oom-limit"},
+    {"[ 1.0] oom_reaper: reaped process 4242 (python), now anon-rss:0kB, file-rss:0kB", "kernel-oom-kill"},
+    {"[ 1.0] Killed process 4242 (python) total-vm:1kB, anon-rss:1kB, file-rss:0kB", "kernel-oom-kill"},
+    {"[ 1.0] Task in /docker/7f killed as a result of limit of /docker/7f", "kernel-oom-limit"},
+    {"Jan 10 11:43:09 n1 systemd[1]: train.service: A process of this unit has been killed by the OOM killer.",
+     "kernel-oom-kill"},
+    {"Jan 10 11:43:09 n1 systemd[1]: train.service: Failed with result 'oom-kill'.", "kernel-oom-kill"},
+    {"Jan 10 11:43:09 n1 systemd-oomd[588]: Killed /user.slice/user-1000.slice/train.scope due to memory pressure for "
+     "/user.slice being 57.97% > 50.00% for > 20s with reclaim activity",
+     "oom-daemon"},
+    {"Jan 10 11:43:09 n1 systemd-oomd[588]: Marked /user.slice/train.scope for killing due to memory used (7) / total "
+     "(8) "
+     "and swap used (7) / total (8) being more than 90.00%",
+     "oom-daemon"},
+    {"train.scope: systemd-oomd killed 12 process(es) in this unit.", "oom-daemon"},
+    {"Jan 10 11:43:09 n1 earlyoom[77]: sending SIGTERM to process 4242 uid 1000 \"python\": oom_score 900, VmRSS 7 MiB",
+     "oom-daemon"},
+    {"Jan 10 11:43:09 n1 systemd[1]: train.service: Main process exited, code=killed, status=9/KILL", "killed"},
+    {"[ 1.0] python: page allocation failure: order:4, mode:0x40dc0(GFP_KERNEL|__GFP_COMP|__GFP_ZERO)",
+     "kernel-page-allocation"},
+    {"[ 1.0] traps: python[4242] trap divide error ip:7f00 sp:7f00 error:0 in libx.so[7f+1]", "arithmetic-exception"},
+    {"[ 1.0] python[4242]: segfault at 10 ip 00007f0000000000 sp 00007f0000000000 error 4 in libx.so[7f+1]",
+     "segfault"},
+    {"[ 1.0] traps: python[4242] general protection fault ip:7f00 sp:7f00 error:0 in libx.so[7f+1]", "segfault"},
+    {"[ 1.0] traps: python[4242] trap invalid opcode ip:7f00 sp:7f00 error:0 in libx.so[7f+1]", "illegal-instruction"},
+    {"[n1:4242] Signal: Segmentation fault (11)", "segfault"},
+    {"[n1:4242] Signal: Bus error (7)", "bus-error"},
+    {"[n1:4242:0:4242] Caught signal 7 (Bus error: nonexistent physical address)", "bus-error"},
+    {"[n1:4242:0:4242] Caught signal 11 (Segmentation fault: address not mapped to object at address 0x8)", "segfault"},
+    {"[ 1.0] INFO: task python:4242 blocked for more than 122 seconds.", "blocked-in-storage"},
+    {"[ 1.0] nfs: server nas-1 not responding, still trying", "blocked-in-storage"},
+    {"[ 1.0] Lustre: fs-OST0003-osc-ff: Connection to fs-OST0003 (at 192.0.2.5@o2ib) was lost; in progress operations "
+     "using this service will wait for recovery to complete",
+     "storage-server-lost"},
+    {"[ 1.0] Lustre: fs-OST0003-osc-ff: This client was evicted by fs-OST0003; in progress operations using this "
+     "service will fail.",
+     "storage-evicted"},
+    {"[ 1.0] libceph: osd12 (1)192.0.2.5:6801 socket closed (con state OPEN)", ""},
+    {"OSError: [Errno 116] Stale file handle: '/data/x'", "file-replaced"},
+    {"[ 1.0] blk_update_request: I/O error, dev sda, sector 2048 op 0x0:(READ)", "disk-failed"},
+    {"[ 1.0] Buffer I/O error on dev dm-0, logical block 1, lost async page write", "disk-failed"},
+    {"[ 1.0] EXT4-fs error (device sda1): ext4_find_entry:1455: inode #2: comm python: reading directory",
+     "file-system-failed"},
+    {"[ 1.0] EXT4-fs (sda1): re-mounted. Opts: errors=remount-ro", ""},
+    {"[ 1.0] mce: [Hardware Error]: CPU 3: Machine Check Exception: 5 Bank 7: be00000000800400",
+     "host-memory-hardware"},
+    {"[ 1.0] mce: [Hardware Error]: Machine check events logged", ""},
+    {"[ 1.0] Memory failure: 0x1840200: Sending SIGBUS to python:4242 due to hardware memory corruption",
+     "host-memory-hardware"},
+    {"[ 1.0] pcieport 0000:00:01.0: AER: Uncorrected (Fatal) error received: 0000:01:00.0", "host-pcie"},
+    {"[ 1.0] pcieport 0000:00:01.0: AER: Multiple Uncorrected (Non-Fatal) error received: 0000:01:00.0",
+     "host-pcie-nonfatal"},
+    {"[ 1.0] mlx5_core 0000:41:00.0: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer",
+     "host-pcie"},
+    {"[ 1.0] mlx5_core 0000:41:00.0: PCIe Bus Error: severity=Corrected, type=Physical Layer, (Receiver ID)", ""},
+    {"[ 1.0] pcieport 0000:00:01.0: DPC: containment event, status:0x1f01 source:0x0000", "host-pcie"},
+    {"[ 1.0] pcieport 0000:00:01.0: pciehp: Slot(5): Link Down", "host-pcie"},
+    {"[ 1.0] EDAC MC0: 1 CE memory read error on CPU_SrcID#0_MC#0_Chan#0_DIMM#0 (channel:0 slot:0)", ""},
+    {"[ 1.0] EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#0_Chan#0_DIMM#0 (channel:0 slot:0)",
+     "host-memory-hardware"},
+    {"[ 1.0] {1}[Hardware Error]: event severity: corrected", ""},
+    {"[ 1.0] {1}[Hardware Error]: event severity: fatal", "host-memory-hardware"},
+    {"[ 1.0] CPU7: Core temperature above threshold, cpu clock throttled (total events = 1)", ""},
+    {"[ 1.0] rcu: INFO: rcu_sched detected stalls on CPUs/tasks:", "host-stuck"},
+    {"[ 1.0] Kernel panic - not syncing: Fatal exception in interrupt", "kernel-fault"},
+    {"[ 1.0] BUG: kernel NULL pointer dereference, address: 0000000000000008", "kernel-fault"},
+    {"[ 1.0] mlx5_core 0000:41:00.0 eth2: Link down", "network-link-down"},
+    {"[ 1.0] mlx5_core 0000:41:00.0: Port module event: module 0, Cable unplugged", "network-link-down"},
+    {"[ 1.0] bond0: (slave eth2): link status definitely down, disabling slave", "network-link-down"},
+    {"[ 1.0] i40e 0000:41:00.0 eth2: NIC Link is Down", "network-link-down"},
+    {"[ 1.0] NETDEV WATCHDOG: eth2 (mlx5_core): transmit queue 3 timed out", "network-device-failed"},
+    {"[ 1.0] nvme nvme0: I/O 123 QID 4 timeout, aborting", "disk-failed"},
+    {"[ 1.0] nvme nvme0: controller is down; will reset: CSTS=0xffffffff, PCI_STATUS=0xffff", "disk-failed"},
+    {"[ 1.0] critical medium error, dev nvme0n1, sector 2048 op 0x0:(READ) flags 0x0", "disk-failed"},
+    {"[ 1.0] ata1.00: failed command: READ FPDMA QUEUED", "disk-failed"},
+    {"[ 1.0] EXT4-fs (sda1): Remounting filesystem read-only", "file-system-failed"},
+    {"[ 1.0] XFS (dm-0): Corruption of in-memory data (0x8) detected at xfs_defer_finish+0x1", "file-system-failed"},
+    {"[ 1.0] XFS (dm-0): metadata I/O error in \"xfs_buf_ioend\" at daddr 0x1 len 8 error 5", "file-system-failed"},
+    {"[ 1.0] libceph: mds0 (1)192.0.2.5:6801 session lost, hunting for new mds", "storage-server-lost"},
+    {"[ 1.0] nfs: server nas-1 timed out", "blocked-in-storage"},
+    {"[ 1.0] watchdog: BUG: soft lockup - CPU#3 stuck for 22s! [python:4242]", "host-stuck"},
+    {"[ 1.0] mlx5_core 0000:41:00.0: poll_health:852:(pid 0): device's health compromised - reached miss count",
+     "network-device-failed"},
+    {"OSError: [Errno 24] Too many open files: '/data/x'", "too-many-files"},
+    {"RuntimeError: received 0 items of ancdata", "too-many-files"},
+    {"OpenBLAS blas_thread_init: pthread_create failed for thread 17 of 64: Resource temporarily unavailable",
+     "too-many-threads"},
+    {"libgomp: Thread creation failed: Resource temporarily unavailable", "too-many-threads"},
+    {"ImportError: /lib/libc.so.6: version `GLIBC_2.34' not found (required by /x.so)", "library-mismatch"},
+    {"ImportError: /lib/libstdc++.so.6: version `GLIBCXX_3.4.30' not found (required by /x.so)", "library-mismatch"},
+    {"n1:7:8 [0] NCCL INFO NET/Plugin : Plugin load (libnccl-net.so) returned 2 : libnccl-net.so: cannot open shared "
+     "object "
+     "file: No such file or directory",
+     ""},
+    {"[n1:77] mca_base_component_repository_open: unable to open mca_pml_ucx: libucp.so.0: cannot open shared object "
+     "file: No such file or directory (ignored)",
+     ""},
+    {"ImportError: libcudart.so.12: cannot open shared object file: No such file or directory", "library-missing"},
+    {"OSError: /x/libfoo.so: cannot allocate memory in static TLS block", "library-mismatch"},
+    {"bash: ./train: cannot execute binary file: Exec format error", "library-mismatch"},
+    {"RuntimeError: unable to allocate shared memory(shm) for file </torch_77>: Resource temporarily unavailable (11)",
+     "dataloader-shm"},
+    {"RuntimeError: unable to write to file </torch_77_1>: No space left on device (28)", "dataloader-shm"},
+    {"ValueError: numpy.dtype size changed, may indicate binary incompatibility. Expected 96", "library-mismatch"},
+};
+
+static void kernels_and_libraries(void)
+{
+    test_log_expect_entries(samples, sizeof(samples) / sizeof(samples[0]));
+}
+
+static const test_case cases[] = {CASE(kernels_and_libraries)};
+
+TEST_MAIN(cases)
