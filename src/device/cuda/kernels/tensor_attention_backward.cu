@@ -116,12 +116,6 @@ static __device__ __forceinline__ void copy_queries(tensor_piece *tile, const at
         copy_tile<D, TILE, THREADS>(tile, (int)c.D, [&](int i) { return query_at(t, i, x, stride, c.D); });
 }
 
-/* Returns the last row of the warp, whose first is row0, that exists; row0 if none does. */
-template <int OWN> static __device__ __forceinline__ int warp_last(const head_tile &t, int row0)
-{
-    return row0 + OWN <= t.n ? row0 + OWN - 1 : row0 < t.n ? t.n - 1 : row0;
-}
-
 /* Sets the gradients of scores of keys that a row does not see to 0. */
 template <int N, int R>
 static __device__ __forceinline__ void hide_keys(const attention_call &c, const head_tile &t, int own, int base,
@@ -288,7 +282,7 @@ static __global__ void __launch_bounds__(THREADS, 2) tensor_backward_queries_ker
             }
             if (base < last.first || base + STEP > first.last + 1)
                 hide_keys<STEP, R>(c, t, own, base, ds);
-            multiply_columns<D, STEP, ROW, R>(dq, ds, keys + place);
+            multiply_columns<D, STEP, ROW, R>([&](int r) { return dq[r]; }, ds, keys + place);
         });
     }
     if (PARTS && n_blocks == 0)
@@ -431,8 +425,8 @@ static __global__ void __launch_bounds__(THREADS, 2) tensor_backward_keys_kernel
             }
             if (base < warp_key + sizes::OWN - 1 || base + STEP > last_query(c, s, warp_key))
                 hide_queries<STEP, R>(c, s, own, base, p, ds);
-            multiply_columns<D, STEP, ROW, R>(dv, p, douts + place);
-            multiply_columns<D, STEP, ROW, R>(dk, ds, queries + place);
+            multiply_columns<D, STEP, ROW, R>([&](int r) { return dv[r]; }, p, douts + place);
+            multiply_columns<D, STEP, ROW, R>([&](int r) { return dk[r]; }, ds, queries + place);
         });
     }
     if (PARTS && n_blocks == 0)

@@ -165,10 +165,10 @@ static __device__ __forceinline__ void multiply_rows(float (*sum)[N / 8][4], ten
     });
 }
 
-/* sum (R * ROWS, D) += weights (R * ROWS, N), rounded, times N rows of a tile, from row ROW on. */
-template <int D, int N, int ROW, int R>
-static __device__ __forceinline__ void multiply_columns(float (*sum)[D / 8][4], float (*weights)[N / 8][4],
-                                                        tensor_address place)
+/* Adds weights (R * ROWS, N), rounded, times N rows of a tile, from row ROW on, to sums (R * ROWS, D). sum(r) is the
+ * address of the fragments of ROWS rows. */
+template <int D, int N, int ROW, int R, typename S>
+static __device__ __forceinline__ void multiply_columns(S sum, float (*weights)[N / 8][4], tensor_address place)
 {
     each_constant<N / 16>([&](auto k) {
         uint32_t a[R][4];
@@ -180,8 +180,8 @@ static __device__ __forceinline__ void multiply_columns(float (*sum)[D / 8][4], 
             load_transposed_at<D, ROW + k.value * 16, n.value>(x, place);
             TESS_CUDA_UNROLL
             for (int r = 0; r < R; r++) {
-                tensor_multiply(sum[r][2 * n.value], a[r], x[0], x[1]);
-                tensor_multiply(sum[r][2 * n.value + 1], a[r], x[2], x[3]);
+                tensor_multiply(sum(r)[2 * n.value], a[r], x[0], x[1]);
+                tensor_multiply(sum(r)[2 * n.value + 1], a[r], x[2], x[3]);
             }
         });
     });
