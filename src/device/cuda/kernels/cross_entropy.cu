@@ -5,8 +5,8 @@
  * whole chunk is read before any of it is written. */
 struct exact_gradient {
     template <typename E, bool BENDS>
-    static __device__ inline void write(const tess_cross_entropy &a, const float *x, const softmax_chunk *chunks,
-                                        const softmax_row &row, float weight, float dentropy, E *dx)
+    static __device__ inline void write(const tess_cross_entropy &a, const float *x, const logit_chunk *chunks,
+                                        const logit_row &row, float weight, float dentropy, E *dx)
     {
         const int64_t V = a.V;
         const float inv_temperature = a.inv_temperature;

@@ -22,14 +22,14 @@ enum {
 };
 
 /* Sums over a chunk. Exponentials are relative to the chunk's own largest element. */
-typedef struct softmax_chunk {
+typedef struct logit_chunk {
     /* e: sum of e = exp(d), d = (x - largest) / T; ex: sum of e d, which is 0 where e is 0 (a masked logit) */
     float largest, e, ex;
-} softmax_chunk;
+} logit_chunk;
 
-typedef struct softmax_row {
+typedef struct logit_row {
     float largest, inverse, mean, at_target; /* inverse: 1 / sum of e */
-} softmax_row;
+} logit_row;
 
 /* Returns the number that is subtracted from a chunk's elements: its largest, or 0 if all are masked. */
 static __device__ inline float base_of(float largest)
@@ -103,7 +103,7 @@ static __device__ inline void read_logits(const tess_cross_entropy &a, float (&t
 /* Each group sums a chunk. Groups beyond the last chunk have no logits. A logit that is missing counts as a masked one,
  * whose exponential is 0. */
 template <bool BENDS>
-static __device__ inline void sum_chunks(const tess_cross_entropy &a, const float *x, softmax_chunk *chunks)
+static __device__ inline void sum_chunks(const tess_cross_entropy &a, const float *x, logit_chunk *chunks)
 {
     __shared__ float room[2 * THREADS], largest_room[THREADS / WARP];
     const float inv_temperature = a.inv_temperature;
@@ -128,7 +128,7 @@ static __device__ inline void sum_chunks(const tess_cross_entropy &a, const floa
         }
         fold_group(&e_sum, &ex_sum, room);
         if (lane == 0 && chunk < n_chunks) {
-            softmax_chunk sums = {largest, e_sum, ex_sum};
+            logit_chunk sums = {largest, e_sum, ex_sum};
             chunks[chunk] = sums;
         }
     }
@@ -136,8 +136,8 @@ static __device__ inline void sum_chunks(const tess_cross_entropy &a, const floa
 }
 
 /* Adds the chunks in ascending order, in double. One thread calls this. */
-static __device__ softmax_row join_chunks(const softmax_chunk *chunks, int64_t n_chunks, float inv_temperature,
-                                          float x_target, float *logprob, float *entropy)
+static __device__ logit_row join_chunks(const logit_chunk *chunks, int64_t n_chunks, float inv_temperature,
+                                        float x_target, float *logprob, float *entropy)
 {
     double e = 0, ex = 0;
     float largest = -INFINITY;
@@ -153,12 +153,12 @@ static __device__ softmax_row join_chunks(const softmax_chunk *chunks, int64_t n
     float log_sum = v_log((float)e), mean = (float)(ex / e), at_target = (x_target - largest) * inv_temperature;
     *logprob = at_target - log_sum;
     *entropy = log_sum - mean;
-    softmax_row row = {largest, 1.0f / (float)e, mean, at_target};
+    logit_row row = {largest, 1.0f / (float)e, mean, at_target};
     return row;
 }
 
 /* weight: -g / T; dentropy: h / T */
-static __device__ float gradient_at_target(const softmax_row &row, float weight, float dentropy)
+static __device__ float gradient_at_target(const logit_row &row, float weight, float dentropy)
 {
     float p = v_exp(row.at_target) * row.inverse, gradient = (p - 1.0f) * weight;
     return dentropy == 0 || p == 0 ? gradient : fmaf(-dentropy, p * (row.at_target - row.mean), gradient);
@@ -167,8 +167,8 @@ static __device__ float gradient_at_target(const softmax_row &row, float weight,
 /* A gradient that W::write<E, BENDS> writes: all logits but the target's are final. dx may be x's memory. */
 template <typename W, typename E, bool BENDS> static __global__ void cross_entropy_kernel(tess_cross_entropy a)
 {
-    TESS_CUDA_DYNAMIC_SHARED(softmax_chunk, chunks); /* all chunks of the row */
-    __shared__ softmax_row row;
+    TESS_CUDA_DYNAMIC_SHARED(logit_chunk, chunks); /* all chunks of the row */
+    __shared__ logit_row row;
     int64_t r = blockIdx.x, n_chunks = (a.V + TESS_SOFTMAX_CHUNK - 1) / TESS_SOFTMAX_CHUNK;
     const float *x = a.logits + r * a.ld;
     E *dx = a.dlogits != NULL ? (E *)a.dlogits + r * a.ldd : NULL;
@@ -203,7 +203,7 @@ template <typename W, typename E, bool BENDS> static __global__ void cross_entro
 template <typename W, typename E>
 static tess_status launch(tess_stream *s, const tess_cross_entropy *a, int64_t n_chunks)
 {
-    const size_t bytes = (size_t)n_chunks * sizeof(softmax_chunk);
+    const size_t bytes = (size_t)n_chunks * sizeof(logit_chunk);
     return tess_bends_logits(a) ? TESS_CUDA_LAUNCH((cross_entropy_kernel<W, E, true>), a->n, THREADS, bytes, s, *a)
                                 : TESS_CUDA_LAUNCH((cross_entropy_kernel<W, E, false>), a->n, THREADS, bytes, s, *a);
 }

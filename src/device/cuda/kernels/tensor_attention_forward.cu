@@ -126,7 +126,7 @@ static __device__ __forceinline__ void take_scores(forward_rows<D> &rows, float 
 /* The sums of this thread's earlier chunks, in shared memory, with elements THREADS apart: the sums, then m and l of
  * both rows. */
 template <int D, int THREADS> struct forward_total {
-    enum { SUMS = D / 2, ELEMENTS = SUMS + 4 /* of one fragment */ };
+    enum { SUMS = D / 2, ELEMENTS = SUMS + 4 /* a fragment has ELEMENTS */ };
     static __device__ __forceinline__ float *sum(float *total, int n, int i)
     {
         return total + (n * 4 + i) * THREADS;

@@ -20,7 +20,7 @@ typedef struct chunk_factors {
 /* The gradients of a thread's logits, which it may have read with accesses of 16 bytes. */
 struct approximate_gradient {
     template <bool BENDS>
-    static __device__ inline float of(const tess_cross_entropy &a, float x, const softmax_row &row,
+    static __device__ inline float of(const tess_cross_entropy &a, float x, const logit_row &row,
                                       const chunk_factors &chunk, float weight, float dentropy)
     {
         const float e = tensor_exp2((x - chunk.base) * chunk.scale2) * slope_at<BENDS>(a, x);
@@ -31,8 +31,8 @@ struct approximate_gradient {
     }
 
     template <typename E, bool BENDS>
-    static __device__ inline void write(const tess_cross_entropy &a, const float *x, const softmax_chunk *chunks,
-                                        const softmax_row &row, float weight, float dentropy, E *dx)
+    static __device__ inline void write(const tess_cross_entropy &a, const float *x, const logit_chunk *chunks,
+                                        const logit_row &row, float weight, float dentropy, E *dx)
     {
         enum { FLOATS = 4 };
         const bool wide = is_wide(x, dx);
