@@ -312,6 +312,50 @@ static void weights_of_the_plain_loss_give_its_bits(void)
     }
 }
 
+/* Tables of tensor cores have the log-probabilities and entropies of all others. Their gradients are within float64's
+ * bounds, and do not depend on where a row is in memory. */
+static void tensor_tables_agree_with_float64(void)
+{
+    static const int64_t few[][2] = {{5, 16}, {3, 2049}, {2, 4104}};
+    tess_stream *exact, *tensor;
+    EXPECT_OK(cuda_shim_stream(test_mem(), false, &exact));
+    EXPECT_OK(cuda_shim_stream(test_mem(), true, &tensor));
+    for (size_t i = 0; i < COUNT(few) * 2 * 4; i++) {
+        problem p = make_graded_problem(few[i / 8][0], few[i / 8][1], both_dtypes[i % 2], i / 2 % 2 == 0 ? 1 : 0.7f);
+        p.soft_cap = i / 4 % 2 == 0 ? 0 : 5;
+        answer want = solve(exact, &p), got = solve(tensor, &p);
+        expect_bits("logprob", 0, got.logprob, want.logprob, p.n, TESS_F32);
+        expect_bits("entropy", 0, got.entropy, want.entropy, p.n, TESS_F32);
+        expect_float64(&p, &got);
+        tess_cross_entropy row = rows_of(&p);
+        const size_t size = tess_dtype_size(p.dtype), bytes = (size_t)p.V * size;
+        for (int64_t r = 0; r < p.n; r++) { /* aligned and not, then over the logits */
+            float *logits = aligned_alloc(16, (size_t)(p.V + 16) * sizeof(float));
+            char *dlogits = aligned_alloc(16, (size_t)(p.V + 16) * sizeof(float));
+            EXPECT(logits != NULL && dlogits != NULL);
+            row.n = 1;
+            row.targets = p.targets + r;
+            row.dlogprob = p.dlogprob + r;
+            row.dentropy = p.dentropy + r;
+            for (int off = 0; off < 3; off++) {
+                float *const x = logits + off % 2;
+                memcpy(x, p.logits + r * p.ld, (size_t)p.V * sizeof(float));
+                row.logits = x;
+                row.dlogits = off == 2 ? (void *)x : dlogits + (size_t)off * size;
+                EXPECT_OK(tess_stream_kernels(tensor)->cross_entropy(tensor, &row));
+                EXPECT(memcmp(row.dlogits, (char *)got.dlogits + (size_t)(r * p.ldd) * size, bytes) == 0);
+            }
+            free(logits);
+            free(dlogits);
+        }
+        free_answer(&want);
+        free_answer(&got);
+        free_problem(&p);
+    }
+    tess_stream_destroy(&exact);
+    tess_stream_destroy(&tensor);
+}
+
 /* Over the logits' own memory; rows one by one; no gradient at all: always the same bits. */
 static void in_place_as(tess_stream *s, size_t v, const problem *p)
 {
@@ -442,6 +486,7 @@ static const test_case cases[] = {
     CASE(weights_temperature_and_entropy_agree_with_float64_and_bit_for_bit_across_levels),
     CASE(the_gradient_is_the_derivative_of_logprob_and_entropy),
     CASE(weights_of_the_plain_loss_give_its_bits),
+    CASE(tensor_tables_agree_with_float64),
     CASE(gradients_in_place_and_row_by_row_have_the_same_bits),
     CASE(masked_and_nan_logits_stay_in_their_row),
     CASE(a_temperature_or_dtype_that_is_not_there_is_refused),

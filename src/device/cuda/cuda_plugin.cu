@@ -97,6 +97,7 @@ static void fill_tensor(tess_kernels *table)
     tess_kernels_cuda_tensor_gemm(table);
     tess_kernels_cuda_tensor_attention_forward(table);
     tess_kernels_cuda_tensor_attention_backward(table);
+    tess_kernels_cuda_tensor_cross_entropy(table);
 }
 
 extern "C" __attribute__((visibility("default"))) const cuda_plugin tess_cuda_plugin;

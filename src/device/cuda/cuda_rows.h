@@ -28,6 +28,7 @@ void tess_kernels_cuda_routing(tess_kernels *k);
 void tess_kernels_cuda_tensor_gemm(tess_kernels *k);
 void tess_kernels_cuda_tensor_attention_forward(tess_kernels *k);
 void tess_kernels_cuda_tensor_attention_backward(tess_kernels *k);
+void tess_kernels_cuda_tensor_cross_entropy(tess_kernels *k);
 
 /* The rows above, called directly for calls that tensor cores do not compute. */
 tess_status tess_cuda_gemm(tess_stream *s, const tess_gemm *g);

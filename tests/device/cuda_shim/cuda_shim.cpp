@@ -17,7 +17,14 @@
 #define SHIM_ASAN 0
 #endif
 
-enum { MAX_THREADS = 1024, WARP = 32, STACK_BYTES = 128 << 10, SHARED_BYTES = 99 << 10, COPIES = 256 };
+enum {
+    MAX_THREADS = 1024,
+    WARP = 32,
+    STACK_BYTES = 128 << 10,
+    SHARED_BYTES = 99 << 10,
+    SHARED_ALIGN = 128,
+    COPIES = 256
+};
 
 typedef enum fibre_state { READY, AT_BLOCK, AT_WARP, ENDED } fibre_state;
 
@@ -229,7 +236,7 @@ static void run(const cuda_shim_call *call, const void *self)
     blockDim.x = call->threads;
     running = call->kernel;
     running_self = self;
-    dynamic_shared = (char *)malloc(call->shared_bytes + 1);
+    dynamic_shared = (char *)aligned_alloc(SHARED_ALIGN, (call->shared_bytes / SHARED_ALIGN + 1) * SHARED_ALIGN);
     if (dynamic_shared == NULL)
         stop("no shared memory");
     for (blockIdx.x = 0; blockIdx.x < call->blocks; blockIdx.x++) {
@@ -351,6 +358,12 @@ void tensor_multiply(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
         for (unsigned i = 0; i < 4; i++)                                 /* each product is exact */
             c[i] += left[i / 2 * 2] * all[column + i % 2 * 4 + at].factors.b[element];
     }
+}
+
+void tensor_multiply_first(float sum[4], const float first[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
+{
+    memcpy(sum, first, 4 * sizeof(*sum));
+    tensor_multiply(sum, a, b0, b1);
 }
 
 /* Element `column` of row `row` of a matrix whose rows the warp has named. */

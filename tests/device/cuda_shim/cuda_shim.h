@@ -127,10 +127,39 @@ void tensor_load(uint32_t x[4], const void *row);
 void tensor_load_transposed(uint32_t x[4], const void *row);
 void tensor_copy(tensor_piece *to, const void *from, int bytes);
 void tensor_copy_pair(float to[2], const float *from);
+void tensor_multiply_first(float sum[4], const float first[4], const uint32_t a[4], uint32_t b0, uint32_t b1);
 void tensor_copies_end(void);
 void cuda_shim_copies_wait(unsigned newest);
 float tensor_exp2(float x);
 uint32_t tensor_pack(float first, float second);
+
+typedef uintptr_t tensor_address;
+typedef uintptr_t tensor_source;
+
+static inline tensor_address tensor_address_of(const void *shared)
+{
+    return (tensor_address)shared;
+}
+
+static inline tensor_source tensor_source_of(const void *from)
+{
+    return (tensor_source)from;
+}
+
+template <int BYTES> static inline void tensor_load_at(uint32_t x[4], tensor_address row)
+{
+    tensor_load(x, (const void *)(row + BYTES));
+}
+
+template <int BYTES> static inline void tensor_load_transposed_at(uint32_t x[4], tensor_address row)
+{
+    tensor_load_transposed(x, (const void *)(row + BYTES));
+}
+
+template <int BYTES> static inline void tensor_copy_at(tensor_address to, tensor_source from)
+{
+    tensor_copy((tensor_piece *)(to + BYTES), (const void *)from, 16);
+}
 
 template <int NEWEST> static inline void tensor_copies_wait(void)
 {
@@ -176,6 +205,23 @@ template <typename N> static inline N __shfl_down_sync(unsigned mask, N mine, un
 template <typename N> static inline N __shfl_xor_sync(unsigned mask, N mine, unsigned bits)
 {
     return __shfl_sync(mask, mine, threadIdx.x % 32 ^ bits);
+}
+
+static inline unsigned __ballot_sync(unsigned mask, bool mine)
+{
+    cuda_shim_words words = {};
+    unsigned all = 0;
+    (void)mask;
+    words.bytes[0] = mine;
+    const cuda_shim_words *given = cuda_shim_share(&words);
+    for (unsigned lane = 0; lane < 32; lane++)
+        all |= (unsigned)given[lane].bytes[0] << lane;
+    return all;
+}
+
+static inline int __popc(unsigned x)
+{
+    return __builtin_popcount(x);
 }
 
 template <typename N> static inline N atomicAdd(N *to, N value)

@@ -5,7 +5,7 @@
 #include "device/cuda/cuda_rows.h"
 #include "device/cuda/cuda_types.h"
 
-enum { THREADS = 256 };
+enum { THREADS = 256, WARP = 32, SORTERS = 1024, SORT_BLOCKS = 128 };
 
 template <typename E> static __global__ void lookup_kernel(tess_embedding_args a)
 {
@@ -75,28 +75,45 @@ static __global__ void add_up_counts_kernel(token_order o)
     }
 }
 
-/* Sorts the tokens in one block of threads, so that tokens of one id stay ascending. In a chunk, a token is placed
- * after the earlier tokens with its id, and the last of them advances the row's end. */
-static __global__ void sort_tokens_kernel(token_order o)
+/* Sorts the tokens, so that tokens of one id stay ascending. Each block of threads places the tokens of some ids: it
+ * looks at all tokens in order, a chunk of SORTERS at a time. In a chunk, a token is placed after the earlier tokens
+ * with its id, and the last of them advances the row's end. */
+static __global__ void __launch_bounds__(SORTERS) sort_tokens_kernel(token_order o)
 {
-    __shared__ int32_t chunk[THREADS];
-    for (int64_t begin = 0; begin < o.a.T; begin += THREADS) {
-        int64_t t = begin + threadIdx.x;
-        int n = o.a.T - begin < THREADS ? (int)(o.a.T - begin) : (int)THREADS, me = (int)threadIdx.x, earlier = 0;
-        bool last = true;
-        if (me < n)
-            chunk[me] = o.a.ids[t];
+    __shared__ int32_t ids[SORTERS], tokens[SORTERS], found[SORTERS / WARP];
+    const unsigned me = threadIdx.x, warp = me / WARP, below = (1u << me % WARP) - 1;
+    for (int64_t begin = 0; begin < o.a.T; begin += SORTERS) {
+        const int64_t t = begin + me;
+        const int32_t id = t < o.a.T ? o.a.ids[t] : -1;
+        const bool mine = id >= 0 && (unsigned)id % gridDim.x == blockIdx.x;
+        const unsigned those = __ballot_sync(0xffffffffu, mine);
+        if (me % WARP == 0)
+            found[warp] = __popc(those);
         __syncthreads();
-        for (int i = 0; me < n && i < n; i++) {
-            earlier += i < me && chunk[i] == chunk[me];
-            last = last && (i <= me || chunk[i] != chunk[me]);
+        int n = 0, at = __popc(those & below);
+        for (unsigned w = 0; w < SORTERS / WARP; w++) {
+            at += w < warp ? found[w] : 0;
+            n += found[w];
         }
-        int32_t at = me < n ? o.end[chunk[me]] + earlier : 0;
-        if (me < n)
-            o.sorted[at] = (int32_t)t;
+        if (mine) {
+            ids[at] = id;
+            tokens[at] = (int32_t)t;
+        }
         __syncthreads();
-        if (me < n && last)
-            o.end[chunk[me]] = at + 1;
+        int32_t place = 0;
+        bool last = (int)me < n;
+        if (last) {
+            int earlier = 0;
+            for (int i = 0; i < n; i++) {
+                earlier += i < (int)me && ids[i] == ids[me];
+                last = last && (i <= (int)me || ids[i] != ids[me]);
+            }
+            place = o.end[ids[me]] + earlier;
+            o.sorted[place] = tokens[me];
+        }
+        __syncthreads();
+        if (last)
+            o.end[ids[me]] = place + 1;
         __syncthreads();
     }
 }
@@ -129,7 +146,7 @@ static tess_status embedding_backward(tess_stream *s, const tess_embedding_grad_
     if (a->T > 0) {
         TESS_TRY(TESS_CUDA_LAUNCH(count_tokens_kernel, tess_cuda_blocks(a->T, THREADS), THREADS, 0, s, o));
         TESS_TRY(TESS_CUDA_LAUNCH(add_up_counts_kernel, 1, THREADS, 0, s, o));
-        TESS_TRY(TESS_CUDA_LAUNCH(sort_tokens_kernel, 1, THREADS, 0, s, o));
+        TESS_TRY(TESS_CUDA_LAUNCH(sort_tokens_kernel, cuda_least((a->T + 127) / 128, SORT_BLOCKS), SORTERS, 0, s, o));
     }
     return TESS_CUDA_LAUNCH_OF(a->dtype, add_tokens_kernel, tess_cuda_blocks(a->rows, 1), THREADS, 0, s, o);
 }

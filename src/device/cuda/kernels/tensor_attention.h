@@ -81,6 +81,12 @@ static __device__ inline key_range key_range_of(const attention_call &c, const h
     return keys;
 }
 
+/* Returns the last row of the warp, whose first is row0, that exists; row0 if none does. */
+template <int OWN> static __device__ __forceinline__ int warp_last(const head_tile &t, int row0)
+{
+    return row0 + OWN <= t.n ? row0 + OWN - 1 : row0 < t.n ? t.n - 1 : row0;
+}
+
 /* Loads this thread's elements of row `half` (0, or 1: 8 further) of a product from `width` floats. */
 template <int D>
 static __device__ __forceinline__ void load_sums(float (*sum)[4], int half, const float *from, int width)

@@ -7,15 +7,13 @@
  * chunk has a block of threads, and a second kernel merges the chunks in the same steps. So generation gives the same
  * bits as training. A call that has a part of the keys has whole chunks, and keeps the merged sums for the next one.
  *
- * Cost. A warp has 16 rows and reads each key and value from shared memory once, which is 16 flops a byte. A
- * multiprocessor reads 128 bytes a clock, which feed 2048 flops: the full rate of an A100's tensor cores and half that
- * of an H100's. The GPU's memory is read once for 64 rows. A key's exponential is one instruction of the special
- * function units, which do 16 a clock. For 64 keys of 64 rows that is 256 clocks, compared with 1024 (D = 128) or 512
- * (D = 64) for the products. Shared memory for D = 128 is 16 KiB of queries and two buffers of 16 KiB, of which one is
- * filled while the other is read. If a call has all keys, 3 blocks, or 12 warps, run on a multiprocessor. A thread then
- * has up to 168 registers. If a call has a part of the keys, 2 blocks run, and a thread has up to 255 registers. ptxas
- * reports how many are used. Tiles of up to 16 rows have one warp and four buffers, because the delay of memory
- * limits them. */
+ * Cost. If D = 64, a warp has 32 rows in two fragments and uses each fragment of keys and values twice, which is 32
+ * flops for each byte that it reads from shared memory; with D = 128 it has 16 rows. A multiprocessor reads 128 bytes a
+ * clock, which feed 2048 flops at 16 flops a byte: the full rate of an A100's tensor cores and half that of an H100's.
+ * The GPU's memory is read once for a tile. A key's exponential is one instruction of the special function units,
+ * which do 16 a clock. A block has 16 KiB of shared memory for queries and two buffers (of 8 KiB, or 16 KiB if D =
+ * 128), of which one is filled while the other is read. 2 blocks, or 8 warps, run on a multiprocessor. Tiles of up to
+ * 16 rows have one warp and four buffers, because the delay of memory limits them. */
 #include <math.h>
 
 #include "device/cuda/cuda_rows.h"
@@ -75,11 +73,12 @@ template <int D> static __device__ __forceinline__ void begin_chunk(forward_rows
     rows.state[0] = rows.state[1] = {-INFINITY, 0};
 }
 
-/* Sets the scores of keys that a row does not see to -inf. */
-static __device__ __forceinline__ void hide_keys(const attention_call &c, float (*score)[4], const int last[2],
-                                                 int base)
+/* Sets the scores of keys that a row does not see to -inf. `own`: the first of the thread's two rows. */
+static __device__ __forceinline__ void hide_keys(const attention_call &c, const head_tile &t, float (*score)[4],
+                                                 int own, int base)
 {
     const int column = base + (int)threadIdx.x % 4 * 2;
+    const int last[2] = {key_range_of(c, t, own).last, key_range_of(c, t, own + 8).last};
     const int first[2] = {(int)first_key(c, last[0]), (int)first_key(c, last[1])};
     TESS_CUDA_UNROLL
     for (int n = 0; n < KEYS / 8; n++) {
@@ -104,12 +103,13 @@ static __device__ __forceinline__ void take_scores(forward_rows<D> &rows, float 
         for (int n = 0; n < KEYS / 8; n++)
             m = fmaxf(m, fmaxf(score[n][2 * half], score[n][2 * half + 1]));
         m = largest_of_row(m);
-        float base = m == -INFINITY ? 0 : m, correction = tensor_exp2((state->m - base) * scale2);
+        const float base = m == -INFINITY ? 0 : m, correction = tensor_exp2((state->m - base) * scale2);
+        const float shift = -base * scale2;
         TESS_CUDA_UNROLL
         for (int n = 0; n < KEYS / 8; n++) {
             TESS_CUDA_UNROLL
             for (int i = 2 * half; i < 2 * half + 2; i++) {
-                score[n][i] = tensor_exp2((score[n][i] - base) * scale2);
+                score[n][i] = tensor_exp2(fmaf(score[n][i], scale2, shift));
                 sum += score[n][i];
             }
         }
@@ -126,7 +126,7 @@ static __device__ __forceinline__ void take_scores(forward_rows<D> &rows, float 
 /* The sums of this thread's earlier chunks, in shared memory, with elements THREADS apart: the sums, then m and l of
  * both rows. */
 template <int D, int THREADS> struct forward_total {
-    enum { SUMS = D / 2, ELEMENTS = SUMS + 4 };
+    enum { SUMS = D / 2, ELEMENTS = SUMS + 4 /* a fragment has ELEMENTS */ };
     static __device__ __forceinline__ float *sum(float *total, int n, int i)
     {
         return total + (n * 4 + i) * THREADS;
@@ -225,17 +225,15 @@ static __device__ inline uint16_t *out_at(const attention_call &c, const query_r
     return (uint16_t *)c.out + row.token * c.out_stride + row.head * c.D;
 }
 
-/* The forward kernel, for heads of at most D channels. The buffers receive blocks of keys and of values alternately.
- * PARTS: the call has a part of the keys. Its registers would be too few with three blocks on a multiprocessor. */
-template <int D, int WARPS, int BUFFERS, bool PARTS>
-static __global__ void __launch_bounds__(WARPS *WARP, WARPS == 1 ? 8
-                                                      : PARTS    ? 2
-                                                                 : 3)
+/* The forward kernel, for heads of at most D channels. A warp has R fragments of ROWS rows. The buffers receive blocks
+ * of keys and of values alternately. PARTS: the call has a part of the keys. */
+template <int D, int WARPS, int R, int BUFFERS, bool PARTS>
+static __global__ void __launch_bounds__(WARPS *WARP, WARPS == 1 ? 8 : 2)
     tensor_forward_kernel(attention_call c, forward_plan plan)
 {
-    enum { THREADS = WARPS * WARP, TILE = WARPS * ROWS, PIECES = KEYS * D / PIECE };
-    TESS_CUDA_DYNAMIC_SHARED(tensor_piece, memory);
-    tensor_piece *queries = memory + BUFFERS * PIECES;
+    enum { THREADS = WARPS * WARP, OWN = R * ROWS, TILE = WARPS * OWN, PIECES = KEYS * D / PIECE };
+    TESS_CUDA_DYNAMIC_SHARED(tensor_line, lines);
+    tensor_piece *const memory = lines->pieces, *const queries = memory + BUFFERS * PIECES;
     const int64_t number = (int64_t)gridDim.x - 1 - blockIdx.x; /* tiles with long rows run first */
     const int kv = (int)(number % c.G), part = (int)(number / c.G % plan.n_parts), warp = (int)threadIdx.x / WARP;
     const int64_t tile = number / c.G / plan.n_parts;
@@ -251,10 +249,13 @@ static __global__ void __launch_bounds__(WARPS *WARP, WARPS == 1 ? 8
     if (begin >= end && !PARTS)
         return; /* the kernel that merges does not read this part */
     const int n_items = !PARTS || begin < end ? (end - begin + KEYS - 1) / KEYS * 2 : 0;
-    const int own = warp * ROWS + (int)threadIdx.x % WARP / 4;
-    const int last[2] = {key_range_of(c, t, own).last, key_range_of(c, t, own + 8).last};
-    float *total = (float *)(queries + TILE * D / PIECE) + threadIdx.x;
-    forward_rows<D> rows;
+    const int row0 = warp * OWN, own = row0 + (int)threadIdx.x % WARP / 4;
+    const key_range first = key_range_of(c, t, row0), last = key_range_of(c, t, warp_last<OWN>(t, row0));
+    float *const totals = (float *)(queries + TILE * D / PIECE) + threadIdx.x;
+    auto total_of = [&](int r) { return totals + r * forward_total<D, THREADS>::ELEMENTS * THREADS; };
+    const tensor_address buffers = tensor_address_of(memory), place = left_place<D>();
+    const tensor_address own_queries = tensor_address_of(queries) + row0 * D * 2 + place;
+    forward_rows<D> rows[R];
 
     auto copy = [&](int item) {
         if (item < n_items) {
@@ -262,8 +263,7 @@ static __global__ void __launch_bounds__(WARPS *WARP, WARPS == 1 ? 8
             int64_t stride = item % 2 == 0 ? c.k_stride : c.v_stride, present = key_end - base;
             const uint16_t *x = (const uint16_t *)(item % 2 == 0 ? t.s->k : t.s->v) +
                                 block_at(c, *t.s, PARTS ? t.s->k_begin : 0, base, stride) + kv * c.D;
-            copy_tile<D, KEYS, THREADS>(memory + item % BUFFERS * PIECES, (int)c.D,
-                                        [&](int row) { return row < present ? x + row * stride : NULL; });
+            copy_rows<D, KEYS, THREADS>(memory + item % BUFFERS * PIECES, (int)c.D, x, stride, present);
         }
         tensor_copies_end();
     };
@@ -271,70 +271,84 @@ static __global__ void __launch_bounds__(WARPS *WARP, WARPS == 1 ? 8
                                  tensor_copies_wait<BUFFERS - 2>();
                                  __syncthreads();
                                  copy(item + BUFFERS - 1);
-                                 return memory + item % BUFFERS * PIECES;
+                                 return buffers + item % BUFFERS * PIECES * 16;
     };
 
-    copy_tile<D, TILE, THREADS>(queries, (int)c.D, [&](int row) { return query_at(t, row, c.q, c.q_stride, c.D); });
+    if (t.n_rep == 1)
+        copy_rows<D, TILE, THREADS>(queries, (int)c.D, query_at(t, 0, c.q, c.q_stride, c.D), c.q_stride, t.n);
+    else
+        copy_tile<D, TILE, THREADS>(queries, (int)c.D, [&](int row) { return query_at(t, row, c.q, c.q_stride, c.D); });
     for (int item = 0; item < BUFFERS - 1; item++)
         copy(item);
-    if (PARTS)
-        load_total<D, THREADS>(total, c, t, own, rows);
-    if (!PARTS || n_items > 0)
-        begin_chunk(rows);
+    TESS_CUDA_UNROLL
+    for (int r = 0; r < R; r++) {
+        if (PARTS)
+            load_total<D, THREADS>(total_of(r), c, t, own + r * ROWS, rows[r]);
+        if (!PARTS || n_items > 0)
+            begin_chunk(rows[r]);
+    }
     for (int item = 0; item < n_items; item += 2) {
         const int base = begin + item / 2 * KEYS;
-        float score[KEYS / 8][4] = {};
-        tensor_piece *block = await(item);
-        TESS_CUDA_UNROLL
-        for (int k = 0; k < D / 16; k++) {
-            uint32_t query[4];
-            load_left<D>(query, queries, warp * ROWS, k);
-            multiply_by_rows<D, KEYS>(score, query, block, k);
+        const bool sees = base <= last.last && base + KEYS > first.first; /* whether the warp's rows see any of them */
+        const float zeros[4] = {};
+        float score[R][KEYS / 8][4];
+        tensor_address block = await(item);
+        if (sees) {
+            multiply_rows<D, KEYS, 0, R>(
+                score, block + right_place<D>(),
+                [&](auto k, uint32_t(*x)[4]) {
+                    each_constant<R>([&](auto r) { load_at<D, r.value * ROWS, k.value>(x[r.value], own_queries); });
+                },
+                [&](int, int) { return zeros; });
+            TESS_CUDA_UNROLL
+            for (int r = 0; r < R; r++) {
+                if (base < last.first || base + KEYS > first.last + 1)
+                    hide_keys(c, t, score[r], own + r * ROWS, base);
+                take_scores(rows[r], score[r], plan.scale2);
+            }
         }
-        if (base < all_last.first || base + KEYS > all_first.last + 1)
-            hide_keys(c, score, last, base);
-        take_scores(rows, score, plan.scale2);
         block = await(item + 1);
-        TESS_CUDA_UNROLL
-        for (int k = 0; k < KEYS / 16; k++) {
-            uint32_t weights[4];
-            round_to_left(weights, score, k);
-            multiply_by_columns<D>(rows.o, weights, block, k);
-        }
+        if (sees)
+            multiply_columns<D, KEYS, 0, R>([&](int r) { return rows[r].o; }, score, block + place);
         if ((base + KEYS) % CHUNK != 0 && item + 2 < n_items)
             continue;
-        for (int half = 0; half < 2; half++)
-            rows.state[half].l = sum_of_row(rows.state[half].l);
-        if (plan.merges) {
-            merge_chunk<D, THREADS>(total, !PARTS && base / CHUNK == begin / CHUNK, rows, plan.scale2);
-            if (item + 2 < n_items)
-                begin_chunk(rows);
+        TESS_CUDA_UNROLL
+        for (int r = 0; r < R; r++) {
+            TESS_CUDA_UNROLL
+            for (int half = 0; half < 2; half++)
+                rows[r].state[half].l = sum_of_row(rows[r].state[half].l);
+            if (plan.merges) {
+                merge_chunk<D, THREADS>(total_of(r), !PARTS && base / CHUNK == begin / CHUNK, rows[r], plan.scale2);
+                if (item + 2 < n_items)
+                    begin_chunk(rows[r]);
+            }
         }
     }
     if (PARTS && n_items == 0)
         tensor_copies_wait<0>();
     TESS_CUDA_UNROLL
-    for (int half = 0; half < 2; half++) {
-        const int i = own + 8 * half;
+    for (int r = 0; r < 2 * R; r++) {
+        const int i = own + 8 * r, half = r % 2;
+        const forward_rows<D> &mine = rows[r / 2];
         if (i >= t.n)
             continue;
         if (plan.n_parts > 1) {
-            store_part((forward_part<D> *)c.scratch + ((tile * c.G + kv) * TILE + i) * plan.n_parts + part, rows, half);
+            store_part((forward_part<D> *)c.scratch + ((tile * c.G + kv) * TILE + i) * plan.n_parts + part, mine, half);
             continue;
         }
         const query_row row = query_row_at(t, i);
         if (PARTS && keeps_sums(c, *t.s)) {
             float *state = forward_state(c, row);
-            store_sums<D>(state + 2, (int)c.D, rows.o, half);
+            store_sums<D>(state + 2, (int)c.D, mine.o, half);
             if (threadIdx.x % 4 == 0) {
-                state[0] = rows.state[half].m;
-                state[1] = rows.state[half].l;
+                state[0] = mine.state[half].m;
+                state[1] = mine.state[half].l;
             }
             continue;
         }
-        store_row<D>(out_at(c, row), (int)c.D, rows.o, half, 1 / rows.state[half].l);
+        store_row<D>(out_at(c, row), (int)c.D, mine.o, half, 1 / mine.state[half].l);
         if (threadIdx.x % 4 == 0)
-            store_lse(c, row, rows.state[half]);
+            store_lse(c, row, mine.state[half]);
     }
 }
 
@@ -371,25 +385,26 @@ static __global__ void __launch_bounds__(4 * WARP)
         store_lse(c, row, state);
 }
 
-template <int D, int WARPS, int BUFFERS, bool PARTS>
+template <int D, int WARPS, int R, int BUFFERS, bool PARTS>
 static tess_status launch_cut(tess_stream *s, attention_call *c, int64_t n_chunks)
 {
-    enum { TILE = WARPS * ROWS };
+    enum { TILE = WARPS * R * ROWS };
     const int64_t tiles = attention_cut_tiles(c, c->H / c->G, TILE) * c->G;
     const bool shares = n_chunks > 1 && tiles < FULL && !PARTS;
     const int64_t blocks = tiles * (shares ? n_chunks : 1), n_rows = tiles * TILE;
     forward_plan plan = {shares ? (int)n_chunks : 1, PARTS || (n_chunks > 1 && !shares), c->scale * LOG2_E};
-    const size_t bytes = (BUFFERS * KEYS + TILE) * D * sizeof(uint16_t) +
-                         (plan.merges ? WARPS * WARP * forward_total<D, WARPS * WARP>::ELEMENTS * sizeof(float) : 0);
+    const size_t bytes =
+        (BUFFERS * KEYS + TILE) * D * sizeof(uint16_t) +
+        (plan.merges ? R * WARPS * WARP * forward_total<D, WARPS * WARP>::ELEMENTS * sizeof(float) : 0);
     TESS_CHECK(blocks <= INT32_MAX, TESS_E_UNSUPPORTED, "attention: %lld heads of rows are more than a GPU takes",
                (long long)blocks);
     TESS_TRY(attention_take_scratch(
         s, c, shares ? n_rows * n_chunks * (int64_t)(sizeof(forward_part<D>) / sizeof(float)) : 0));
     if (blocks == 0)
         return TESS_OK;
-    TESS_CUDA_ASK_SHARED((tensor_forward_kernel<D, WARPS, BUFFERS, PARTS>), bytes, s);
-    TESS_TRY(
-        TESS_CUDA_LAUNCH((tensor_forward_kernel<D, WARPS, BUFFERS, PARTS>), blocks, WARPS * WARP, bytes, s, *c, plan));
+    TESS_CUDA_ASK_SHARED((tensor_forward_kernel<D, WARPS, R, BUFFERS, PARTS>), bytes, s);
+    TESS_TRY(TESS_CUDA_LAUNCH((tensor_forward_kernel<D, WARPS, R, BUFFERS, PARTS>), blocks, WARPS * WARP, bytes, s, *c,
+                              plan));
     if (!shares)
         return TESS_OK;
     return TESS_CUDA_LAUNCH(tensor_merge_kernel<D>, (n_rows + 3) / 4, 4 * WARP, 0, s, *c, plan, n_rows, TILE);
@@ -397,18 +412,20 @@ static tess_status launch_cut(tess_stream *s, attention_call *c, int64_t n_chunk
 
 template <int D> static tess_status launch(tess_stream *s, attention_call *c)
 {
+    enum { R = D == 64 ? 2 : 1 };
     int64_t most_rows = 0, most_keys = 0;
     for (int i = 0; i < c->n_seqs; i++) {
         const int64_t rows = c->seqs[i].s.q_len * (c->H / c->G), keys = c->seqs[i].s.k_len;
         most_rows = rows > most_rows ? rows : most_rows;
         most_keys = keys > most_keys ? keys : most_keys;
     }
-    TESS_CHECK(most_rows <= INT32_MAX - 4 * ROWS, TESS_E_UNSUPPORTED, "attention: %lld rows of a head",
+    TESS_CHECK(most_rows <= INT32_MAX - 4 * R * ROWS, TESS_E_UNSUPPORTED, "attention: %lld rows of a head",
                (long long)most_rows);
     const int64_t n_chunks = (most_keys + CHUNK - 1) / CHUNK;
     if (c->state != NULL)
-        return launch_cut<D, 4, 2, true>(s, c, n_chunks);
-    return most_rows <= ROWS ? launch_cut<D, 1, 4, false>(s, c, n_chunks) : launch_cut<D, 4, 2, false>(s, c, n_chunks);
+        return launch_cut<D, 4, R, 2, true>(s, c, n_chunks);
+    return most_rows <= ROWS ? launch_cut<D, 1, 1, 4, false>(s, c, n_chunks)
+                             : launch_cut<D, 4, R, 2, false>(s, c, n_chunks);
 }
 
 /* Checks that each call has whole chunks of keys. */

@@ -96,6 +96,118 @@ static __device__ __forceinline__ void round_to_left(uint32_t x[4], const float 
         x[i] = tensor_pack(sum[2 * k + i / 2][i % 2 * 2], sum[2 * k + i / 2][i % 2 * 2 + 1]);
 }
 
+/* ---- The same with addresses that a loop keeps ----
+ * The address of a lane's piece is that of its first one with bits 5 and 6 changed, and in the second half of a row of
+ * 128 elements 128 bytes further. Rows that are a multiple of 8 further are at a constant distance. So a load takes at
+ * most one instruction for its address. */
+template <int I> struct constant {
+    static constexpr int value = I;
+};
+
+/* Calls f(constant<0>), f(constant<1>) .. f(constant<N - 1>). */
+template <int N, int I = 0, typename F> static __device__ __forceinline__ void each_constant(F f)
+{
+    if constexpr (I < N) {
+        f(constant<I>());
+        each_constant<N, I + 1>(f);
+    }
+}
+
+/* The place of this lane's first piece in a tile: of the left factor, and of a transposed right one. */
+template <int D> static __device__ __forceinline__ tensor_address left_place(void)
+{
+    const int lane = (int)threadIdx.x % WARP, row = lane % ROWS;
+    return (tensor_address)(row * D * 2 + ((lane / ROWS) ^ (row & 7)) * (int)sizeof(tensor_piece));
+}
+
+/* The same of a right factor whose columns are rows of the tile. */
+template <int D> static __device__ __forceinline__ tensor_address right_place(void)
+{
+    const int lane = (int)threadIdx.x % WARP, row = lane / 16 * 8 + lane % 8;
+    return (tensor_address)(row * D * 2 + ((lane / 8 % 2) ^ (row & 7)) * (int)sizeof(tensor_piece));
+}
+
+/* Loads elements 16 K .. 16 K + 16 of rows ROW .. ROW + 16. `place`: of the lane, in this tile. */
+template <int D, int ROW, int K> static __device__ __forceinline__ void load_at(uint32_t x[4], tensor_address place)
+{
+    tensor_load_at<ROW * D * 2 + K / 4 * 128>(x, place ^ (K % 4 * 32));
+}
+
+template <int D, int ROW, int K>
+static __device__ __forceinline__ void load_transposed_at(uint32_t x[4], tensor_address place)
+{
+    tensor_load_transposed_at<ROW * D * 2 + K / 4 * 128>(x, place ^ (K % 4 * 32));
+}
+
+/* sum (R * ROWS, N) = first + left (R * ROWS, D) times N rows of a tile, from row ROW on. `left(k, x)` sets the R left
+ * factors of elements 16 k .. 16 k + 16. `first(r, n)` is the address of a fragment. */
+template <int D, int N, int ROW, int R, typename L, typename F>
+static __device__ __forceinline__ void multiply_rows(float (*sum)[N / 8][4], tensor_address place, L left, F first)
+{
+    each_constant<D / 16>([&](auto k) {
+        uint32_t a[R][4];
+        left(k, a);
+        each_constant<N / 16>([&](auto n) {
+            uint32_t x[4];
+            load_at<D, ROW + n.value * 16, k.value>(x, place);
+            TESS_CUDA_UNROLL
+            for (int r = 0; r < R; r++) {
+                float(*const to)[4] = &sum[r][2 * n.value];
+                if (k.value == 0) {
+                    tensor_multiply_first(to[0], first(r, 2 * n.value), a[r], x[0], x[1]);
+                    tensor_multiply_first(to[1], first(r, 2 * n.value + 1), a[r], x[2], x[3]);
+                } else {
+                    tensor_multiply(to[0], a[r], x[0], x[1]);
+                    tensor_multiply(to[1], a[r], x[2], x[3]);
+                }
+            }
+        });
+    });
+}
+
+/* Adds weights (R * ROWS, N), rounded, times N rows of a tile, from row ROW on, to sums (R * ROWS, D). sum(r) is the
+ * address of the fragments of ROWS rows. */
+template <int D, int N, int ROW, int R, typename S>
+static __device__ __forceinline__ void multiply_columns(S sum, float (*weights)[N / 8][4], tensor_address place)
+{
+    each_constant<N / 16>([&](auto k) {
+        uint32_t a[R][4];
+        TESS_CUDA_UNROLL
+        for (int r = 0; r < R; r++)
+            round_to_left(a[r], weights[r], k.value);
+        each_constant<D / 16>([&](auto n) {
+            uint32_t x[4];
+            load_transposed_at<D, ROW + k.value * 16, n.value>(x, place);
+            TESS_CUDA_UNROLL
+            for (int r = 0; r < R; r++) {
+                tensor_multiply(sum(r)[2 * n.value], a[r], x[0], x[1]);
+                tensor_multiply(sum(r)[2 * n.value + 1], a[r], x[2], x[3]);
+            }
+        });
+    });
+}
+
+/* Copies N rows of a matrix, `stride` apart, of which memory has `present`, as copy_tile. */
+template <int D, int N, int THREADS>
+static __device__ __forceinline__ void copy_rows(tensor_piece *tile, int width, const uint16_t *x, int64_t stride,
+                                                 int64_t present)
+{
+    enum { PIECES = D / PIECE, STEP = THREADS / PIECES /* rows that the block copies at a time */ };
+    const int64_t bytes = stride * (int64_t)sizeof(*x);
+    if constexpr (STEP % 8 == 0)
+        if (present >= N && width == D && ((uintptr_t)x | (uintptr_t)bytes) % sizeof(*tile) == 0) {
+            const int row = (int)threadIdx.x / PIECES, piece = (int)threadIdx.x % PIECES;
+            const tensor_address to = tensor_address_of(piece_at<D>(tile, row, piece));
+            tensor_source from = tensor_source_of(x + row * stride + piece * PIECE);
+            each_constant<N / STEP>([&](auto i) {
+                tensor_copy_at<i.value * STEP * D * 2>(to, from);
+                from += (tensor_source)(STEP * bytes);
+            });
+            return;
+        }
+    copy_tile<D, N, THREADS>(tile, width, [&](int row) { return row < present ? x + row * stride : NULL; });
+}
+
 /* Returns the sum over the four threads that share a fragment's rows. */
 static __device__ __forceinline__ float sum_of_row(float x)
 {
