@@ -6,7 +6,7 @@
 #include "device/cuda/cuda_rows.h"
 #include "device/cuda/cuda_types.h"
 
-#include "device/ref/vec_ref.h"
+#include "device/cuda/cuda_vec.h"
 #include "device/vmath.h"
 #include "device/activation.h"
 #include "device/adamw.h"
@@ -180,31 +180,56 @@ static tess_status clamped_glu_backward(tess_stream *s, const tess_clamped_glu_g
     return TESS_CUDA_LAUNCH_OF(a->dtype, clamped_glu_backward_kernel, tess_cuda_blocks(n, THREADS), THREADS, 0, s, *a);
 }
 
-/* ---- Rotary position embedding: each thread rotates one pair ---- */
-template <typename E> static __global__ void rope_kernel(tess_rope_args a)
+/* Reads N floats; if N > 1, from memory that allows accesses of 16 bytes. */
+template <int N> static __device__ inline void load_angles(float (&to)[N], const float *from)
+{
+    enum { PIECE = N < 4 ? N : 4 };
+    TESS_CUDA_UNROLL
+    for (int i = 0; i < N; i += PIECE) {
+        float piece[PIECE];
+        cuda_load_some(piece, from + i);
+        TESS_CUDA_UNROLL
+        for (int j = 0; j < PIECE; j++)
+            to[i + j] = piece[j];
+    }
+}
+
+/* ---- Rotary position embedding: each thread rotates N pairs, whose elements are next to each other if N > 1 ---- */
+template <typename E, int N> static __global__ void rope_kernel(tess_rope_args a)
 {
     const int64_t half = a.R / 2;
-    TESS_CUDA_EACH(i, a.T * a.n_heads * half)
+    TESS_CUDA_EACH(i, a.T * a.n_heads * half / N)
     {
-        cuda_division by_pair = cuda_divide(i, half), by_head = cuda_divide(by_pair.quotient, a.n_heads);
-        int64_t pair = by_pair.rest, head = by_head.rest, t = by_head.quotient;
-        int64_t angle = a.pos[t] * half + pair;
-        E *x = (E *)a.x + t * a.stride + head * a.D + a.first + (a.interleaved ? 2 * pair : pair);
-        E *y = x + (a.interleaved ? 1 : half);
-        float p = cuda_load(x), q = cuda_load(y), c = a.cos_table[angle];
-        float d = a.inverse ? -a.sin_table[angle] : a.sin_table[angle];
-        cuda_store(x, p * c - q * d);
-        cuda_store(y, q * c + p * d);
+        const cuda_division by_pair = cuda_divide(i * N, half), by_head = cuda_divide(by_pair.quotient, a.n_heads);
+        const int64_t pair = by_pair.rest, head = by_head.rest, t = by_head.quotient, angle = a.pos[t] * half + pair;
+        E *x = (E *)a.x + t * a.stride + head * a.D + a.first + (N == 1 && a.interleaved ? 2 * pair : pair);
+        E *y = x + (N == 1 && a.interleaved ? 1 : half);
+        float p[N], q[N], cosine[N], sine[N];
+        cuda_load_some(p, x);
+        cuda_load_some(q, y);
+        load_angles(cosine, a.cos_table + angle);
+        load_angles(sine, a.sin_table + angle);
+        TESS_CUDA_UNROLL
+        for (int j = 0; j < N; j++) {
+            const float c = cosine[j], d = a.inverse ? -sine[j] : sine[j], first = p[j], second = q[j];
+            p[j] = first * c - second * d;
+            q[j] = second * c + first * d;
+        }
+        cuda_store_some(x, p);
+        cuda_store_some(y, q);
     }
 }
 
 static tess_status rope(tess_stream *s, const tess_rope_args *a)
 {
     const int64_t n = a->T * a->n_heads * (a->R / 2);
+    const bool wide = !a->interleaved && a->R / 2 % WIDE == 0 && a->D % WIDE == 0 && a->first % WIDE == 0 &&
+                      a->stride % WIDE == 0 && cuda_is_wide(a->x) && cuda_is_wide(a->cos_table) &&
+                      cuda_is_wide(a->sin_table);
     TESS_TRY(tess_check_dtype("rope", a->dtype));
     if (n == 0)
         return TESS_OK;
-    return TESS_CUDA_LAUNCH_OF(a->dtype, rope_kernel, tess_cuda_blocks(n, THREADS), THREADS, 0, s, *a);
+    return LAUNCH_WIDE(a->dtype, wide, rope_kernel, n, s, *a);
 }
 
 /* ---- Bounds ---- */
