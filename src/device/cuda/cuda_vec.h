@@ -23,13 +23,12 @@ static __device__ __forceinline__ vec v_min(vec a, vec b)
     return c;
 }
 
-/* Adding 1.5 * 2^23 leaves n in the low bits, as an integer. Both halves of n are exponents of normal factors, and a
- * NaN is p, too. */
+/* Adding 1.5 * 2^23 leaves n in the low bits, as an integer; shifts drop the other bits. Both halves of n are exponents
+ * of normal factors, and a NaN is p, too. */
 static __device__ __forceinline__ vec v_scale2(vec p, vec n)
 {
-    const int32_t whole = (int32_t)(tess_float_bits(n + 12582912.0f) - 0x4b400000u), half = whole >> 1;
-    return p * tess_bits_float(((uint32_t)half << 23) + 0x3f800000u) *
-           tess_bits_float(((uint32_t)(whole - half) << 23) + 0x3f800000u);
+    const uint32_t whole = tess_float_bits(n + 12582912.0f), half = (uint32_t)((int32_t)whole >> 1);
+    return p * tess_bits_float((half << 23) + 0x3f800000u) * tess_bits_float(((whole - half) << 23) + 0x3f800000u);
 }
 #endif
 

@@ -24,7 +24,19 @@ enum { WIDE = 8 };
               : TESS_CUDA_LAUNCH((kernel<cuda_bf16, 1>), tess_cuda_blocks(n, THREADS), THREADS, 0, s, __VA_ARGS__))
 
 /* ---- Activations ---- */
-template <typename E, int N> static __global__ void act_forward_kernel(tess_act_args a)
+/* Calls f<ACT, E, N>(a) for the activation of a, so that loops over elements do not ask for it. */
+#define EACH_OF_ACT(f, a)                       \
+    do {                                        \
+        if ((a).act == TESS_ACT_SILU)           \
+            f<TESS_ACT_SILU, E, N>(a);          \
+        else if ((a).act == TESS_ACT_GELU_TANH) \
+            f<TESS_ACT_GELU_TANH, E, N>(a);     \
+        else                                    \
+            f<TESS_ACT_GELU_ERF, E, N>(a);      \
+    } while (0)
+
+template <tess_activation ACT, typename E, int N>
+static __device__ __forceinline__ void act_forward_each(const tess_act_args &a)
 {
     TESS_CUDA_EACH(i, a.n / N)
     {
@@ -32,9 +44,14 @@ template <typename E, int N> static __global__ void act_forward_kernel(tess_act_
         cuda_load_some(x, (const E *)a.x + i * N);
         TESS_CUDA_UNROLL
         for (int j = 0; j < N; j++)
-            x[j] = v_activate(x[j], a.act);
+            x[j] = v_activate(x[j], ACT);
         cuda_store_some((E *)a.y + i * N, x);
     }
+}
+
+template <typename E, int N> static __global__ void act_forward_kernel(tess_act_args a)
+{
+    EACH_OF_ACT(act_forward_each, a);
 }
 
 static tess_status act_forward(tess_stream *s, const tess_act_args *a)
@@ -46,7 +63,8 @@ static tess_status act_forward(tess_stream *s, const tess_act_args *a)
     return LAUNCH_WIDE(a->dtype, wide, act_forward_kernel, a->n, s, *a);
 }
 
-template <typename E, int N> static __global__ void act_backward_kernel(tess_act_grad_args a)
+template <tess_activation ACT, typename E, int N>
+static __device__ __forceinline__ void act_backward_each(const tess_act_grad_args &a)
 {
     TESS_CUDA_EACH(i, a.n / N)
     {
@@ -56,13 +74,18 @@ template <typename E, int N> static __global__ void act_backward_kernel(tess_act
         TESS_CUDA_UNROLL
         for (int j = 0; j < N; j++) {
             float slope;
-            x[j] = v_activate_with_slope(x[j], a.act, &slope);
+            x[j] = v_activate_with_slope(x[j], ACT, &slope);
             dx[j] *= slope;
         }
         cuda_store_some((E *)a.dx + i * N, dx);
         if (a.y != NULL)
             cuda_store_some((E *)a.y + i * N, x);
     }
+}
+
+template <typename E, int N> static __global__ void act_backward_kernel(tess_act_grad_args a)
+{
+    EACH_OF_ACT(act_backward_each, a);
 }
 
 static tess_status act_backward(tess_stream *s, const tess_act_grad_args *a)
@@ -76,7 +99,8 @@ static tess_status act_backward(tess_stream *s, const tess_act_grad_args *a)
 }
 
 /* ---- Gated activations: element i of (T, F) is in row i / F of the strided arguments ---- */
-template <typename E, int N> static __global__ void glu_forward_kernel(tess_glu_args a)
+template <tess_activation ACT, typename E, int N>
+static __device__ __forceinline__ void glu_forward_each(const tess_glu_args &a)
 {
     TESS_CUDA_EACH(i, a.T * a.F / N)
     {
@@ -87,9 +111,14 @@ template <typename E, int N> static __global__ void glu_forward_kernel(tess_glu_
         cuda_load_some(up, (const E *)a.up + at);
         TESS_CUDA_UNROLL
         for (int j = 0; j < N; j++)
-            gate[j] = v_activate(gate[j], a.act) * up[j];
+            gate[j] = v_activate(gate[j], ACT) * up[j];
         cuda_store_some((E *)a.y + i * N, gate);
     }
+}
+
+template <typename E, int N> static __global__ void glu_forward_kernel(tess_glu_args a)
+{
+    EACH_OF_ACT(glu_forward_each, a);
 }
 
 static tess_status glu_forward(tess_stream *s, const tess_glu_args *a)
@@ -103,7 +132,8 @@ static tess_status glu_forward(tess_stream *s, const tess_glu_args *a)
     return LAUNCH_WIDE(a->dtype, wide, glu_forward_kernel, n, s, *a);
 }
 
-template <typename E, int N> static __global__ void glu_backward_kernel(tess_glu_grad_args a)
+template <tess_activation ACT, typename E, int N>
+static __device__ __forceinline__ void glu_backward_each(const tess_glu_grad_args &a)
 {
     TESS_CUDA_EACH(i, a.T * a.F / N)
     {
@@ -116,7 +146,7 @@ template <typename E, int N> static __global__ void glu_backward_kernel(tess_glu
         float y[N];
         TESS_CUDA_UNROLL
         for (int j = 0; j < N; j++) {
-            float slope, activated = v_activate_with_slope(gate[j], a.act, &slope);
+            float slope, activated = v_activate_with_slope(gate[j], ACT, &slope);
             y[j] = activated * up[j];
             gate[j] = d[j] * up[j] * slope;
             up[j] = d[j] * activated;
@@ -126,6 +156,11 @@ template <typename E, int N> static __global__ void glu_backward_kernel(tess_glu
         if (a.y != NULL)
             cuda_store_some((E *)a.y + i * N, y);
     }
+}
+
+template <typename E, int N> static __global__ void glu_backward_kernel(tess_glu_grad_args a)
+{
+    EACH_OF_ACT(glu_backward_each, a);
 }
 
 static tess_status glu_backward(tess_stream *s, const tess_glu_grad_args *a)
