@@ -47,7 +47,7 @@ TESS_SHARED vec v_fnma(vec a, vec b, vec c)
     return fmaf(-a, b, c);
 }
 
-#ifndef TESS_VEC_OWN_RANGES /* whoever defines it has v_max, v_min and v_scale2 of its own (device/cuda/cuda_vec.h) */
+#ifndef TESS_VEC_OWN_RANGES /* defined by code with its own v_max, v_min and v_scale2: device/cuda/cuda_vec.h */
 TESS_SHARED vec v_max(vec a, vec b)
 {
     return a > b ? a : b;

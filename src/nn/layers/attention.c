@@ -29,7 +29,7 @@ static projections projections_of(const tess_layer_call *c)
     return maps;
 }
 
-static const void *bytes_behind(const void *at, int64_t bytes)
+static const void *bytes_after(const void *at, int64_t bytes)
 {
     return at != NULL ? (const char *)at + bytes : NULL;
 }
@@ -39,22 +39,22 @@ static const void *memory_of(const tess_layer_call *c, int param, bool gradients
     return gradients ? (const void *)c->dw[param] : c->w[param];
 }
 
-/* Whether the matrix of map b lies behind that of a, and so does its bias, so that both are one matrix. `gradients`:
- * the same of their gradients. */
-static bool is_behind(const tess_layer_call *c, const tess_linear *a, const tess_linear *b, bool gradients)
+/* Whether the matrix of map b begins where that of a ends, and so does its bias, so that both are one matrix.
+ * `gradients`: the same of their gradients. */
+static bool comes_next(const tess_layer_call *c, const tess_linear *a, const tess_linear *b, bool gradients)
 {
     const int64_t element = (int64_t)(gradients ? sizeof(float) : tess_dtype_size(c->dtype));
     const bool biased = a->bias >= 0, alike = biased == (b->bias >= 0) && a->n_in == b->n_in;
     if (!alike || a->in_out || b->in_out || a->ld != a->n_in || b->ld != b->n_in)
         return false;
     const void *next = memory_of(c, b->weight, gradients);
-    if (next == NULL || next != bytes_behind(memory_of(c, a->weight, gradients), a->n_out * a->n_in * element))
+    if (next == NULL || next != bytes_after(memory_of(c, a->weight, gradients), a->n_out * a->n_in * element))
         return false;
     next = biased ? memory_of(c, b->bias, gradients) : NULL;
-    return !biased || (next != NULL && next == bytes_behind(memory_of(c, a->bias, gradients), a->n_out * element));
+    return !biased || (next != NULL && next == bytes_after(memory_of(c, a->bias, gradients), a->n_out * element));
 }
 
-/* Returns q, k and v as one map if their matrices lie one behind the other, and so do the parts of `rows` that they
+/* Returns q, k and v as one map if each matrix begins where the last one ends, and so do the parts of `rows` that they
  * compute, or whose gradients these are. Each output is a sum of its own, so its bits are those of three products. */
 static projections joined(const tess_layer_call *c, const projections *maps, const void *const rows[3], bool gradients)
 {
@@ -67,8 +67,8 @@ static projections joined(const tess_layer_call *c, const projections *maps, con
         if (m[i].adapter.rank > 0 || m[i].stored_whole || m[i].offset != 0 || m[i].first != 0 || m[i].weight < 0 ||
             tess_is_split(c, m[i].in) || m[i].in_leaf != m[0].in_leaf || m[i].out_stride != m[0].out_stride)
             return *maps;
-        if (i > 0 && (rows[i] != bytes_behind(rows[i - 1], m[i - 1].n_out * element) ||
-                      !is_behind(c, &m[i - 1], &m[i], gradients)))
+        if (i > 0 && (rows[i] != bytes_after(rows[i - 1], m[i - 1].n_out * element) ||
+                      !comes_next(c, &m[i - 1], &m[i], gradients)))
             return *maps;
         one.linear[0].n_out += i > 0 ? m[i].n_out : 0;
     }
