@@ -29,52 +29,6 @@ static projections projections_of(const tess_layer_call *c)
     return maps;
 }
 
-static const void *bytes_after(const void *at, int64_t bytes)
-{
-    return at != NULL ? (const char *)at + bytes : NULL;
-}
-
-static const void *memory_of(const tess_layer_call *c, int param, bool gradients)
-{
-    return gradients ? (const void *)c->dw[param] : c->w[param];
-}
-
-/* Whether the matrix of map b begins where that of a ends, and so does its bias, so that both are one matrix.
- * `gradients`: the same of their gradients. */
-static bool comes_next(const tess_layer_call *c, const tess_linear *a, const tess_linear *b, bool gradients)
-{
-    const int64_t element = (int64_t)(gradients ? sizeof(float) : tess_dtype_size(c->dtype));
-    const bool biased = a->bias >= 0, alike = biased == (b->bias >= 0) && a->n_in == b->n_in;
-    if (!alike || a->in_out || b->in_out || a->ld != a->n_in || b->ld != b->n_in)
-        return false;
-    const void *next = memory_of(c, b->weight, gradients);
-    if (next == NULL || next != bytes_after(memory_of(c, a->weight, gradients), a->n_out * a->n_in * element))
-        return false;
-    next = biased ? memory_of(c, b->bias, gradients) : NULL;
-    return !biased || (next != NULL && next == bytes_after(memory_of(c, a->bias, gradients), a->n_out * element));
-}
-
-/* Returns q, k and v as one map if each matrix begins where the last one ends, and so do the parts of `rows` that they
- * compute, or whose gradients these are. Each output is a sum of its own, so its bits are those of three products. */
-static projections joined(const tess_layer_call *c, const projections *maps, const void *const rows[3], bool gradients)
-{
-    const tess_linear *m = maps->linear;
-    const int64_t element = (int64_t)tess_dtype_size(c->dtype);
-    projections one = {.n = 1, .linear = {m[0]}};
-    if (maps->n != 3 || c->rounds || c->decode != NULL || c->list != NULL)
-        return *maps;
-    for (int i = 0; i < 3; i++) {
-        if (m[i].adapter.rank > 0 || m[i].stored_whole || m[i].offset != 0 || m[i].first != 0 || m[i].weight < 0 ||
-            tess_is_split(c, m[i].in) || m[i].in_leaf != m[0].in_leaf || m[i].out_stride != m[0].out_stride)
-            return *maps;
-        if (i > 0 && (rows[i] != bytes_after(rows[i - 1], m[i - 1].n_out * element) ||
-                      !comes_next(c, &m[i - 1], &m[i], gradients)))
-            return *maps;
-        one.linear[0].n_out += i > 0 ? m[i].n_out : 0;
-    }
-    return one;
-}
-
 static bool shares_key_heads(const tess_layer_call *c)
 {
     return c->points->degree > 1 && tess_shares_key_heads(c->own);
@@ -120,7 +74,6 @@ tess_status tess_qkv_forward(const tess_layer_call *c, const void *y, const tess
     const tess_attention_params *p = c->own;
     projections maps = projections_of(c);
     void *const to[] = {p->per_head ? t->mixed : t->q_raw, t->k_raw, p->clip > 0 ? t->v_raw : t->v};
-    maps = joined(c, &maps, (const void *const[]){to[0], to[1], to[2]}, false);
     for (int i = 0; i < maps.n; i++)
         TESS_TRY(tess_linear_forward(c, &maps.linear[i], y, to[i]));
     TESS_TRY(clip(c, p->n_kv_heads, t->v_raw, NULL, t->v));
@@ -137,12 +90,11 @@ tess_status tess_qkv_backward(const tess_layer_call *c, const void *y, const tes
     bool normed = tess_norms_heads(p);
     TESS_TRY(mix(c, t->dq, t->mixed, true));
     const void *const from[] = {p->per_head ? t->mixed : normed ? t->q : t->dq, normed ? t->k : t->dk, t->dv};
-    const projections params = joined(c, &maps, from, true);
     tess_linear_grad grads[3];
-    for (int i = 0; i < params.n; i++)
-        TESS_TRY(tess_linear_backward_params(c, &params.linear[i], y, from[i]));
-    for (int i = 0; i < maps.n; i++)
+    for (int i = 0; i < maps.n; i++) {
+        TESS_TRY(tess_linear_backward_params(c, &maps.linear[i], y, from[i]));
         grads[i] = (tess_linear_grad){&maps.linear[i], from[i]};
+    }
     TESS_TRY(tess_low_rank_backward_joined(c, grads, maps.n, y));
     return dy == NULL ? TESS_OK : tess_linear_backward_inputs(c, grads, maps.n, c->fusing, dy);
 }
