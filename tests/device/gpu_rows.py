@@ -9,8 +9,8 @@ import sys
 
 # Parts of kernels' names, the longest first, and the row that launches them. `layernorm` stands for the model's kind of norm.
 KERNELS = {"add_kernel": "add", "adamw": "adamw", "lookup": "embedding_forward", "exact_sum": "exact_sum", "normalize": "exact_sum",
-           "row_sumsq": "row_sumsq", "add_tokens": "embedding_backward", "sort_tokens": "embedding_backward",
-           "clear_counts": "embedding_backward", "count_tokens": "embedding_backward", "add_up_counts": "embedding_backward",
+           "row_sumsq": "row_sumsq", "add_tokens": "embedding_backward", "place_tokens": "embedding_backward",
+           "clear_counts": "embedding_backward", "rank_tokens": "embedding_backward", "add_up_counts": "embedding_backward",
            "norm_forward": "layernorm_forward", "norm_backward": "layernorm_backward", "cross_entropy": "cross_entropy",
            "reduce_floats": "reduce", "convert": "convert", "tensor_stats": "attention_backward", "tensor_forward": "attention_forward",
            "tensor_backward": "attention_backward", "rope": "rope", "act_": "gemm_fused", "glu_": "gemm_fused"}

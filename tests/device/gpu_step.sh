@@ -37,6 +37,8 @@ compare_bench() {
         { echo "FAILED a step of $ms ms is not next to what was measured: $(cat "$work/compared")"; failed=1; return; }
     cat "$work/compared"
 }
+GPU_STEP_SAMPLE=0 "$source/tools/gpu-step" --build "$build" --out "$work" llama-5m 4 256 >/dev/null
+hold llama
 GPU_STEP_SAMPLE=0 "$source/tools/gpu-step" --build "$build" --out "$work" >/dev/null
 hold counts
 ! GPU_STEP_SAMPLE=0 "$source/tools/gpu-step" --build "$build" --out "$work" --bench step-gpt2 >/dev/null 2>&1 ||

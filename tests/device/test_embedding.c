@@ -1,30 +1,36 @@
 /* Embedding: rows and positions forwards, gradients in the order of the tokens backwards, on any threads. */
 #include "elementwise_test.h"
 
-enum { ROWS = 37, POSITIONS = 11 };
+enum { ROWS = 37, MANY_ROWS = 8209, POSITIONS = 11 };
 
-static const int64_t shapes[][2] = {{0, 8},   {1, 1},   {5, 15},   {3, 16},    {40, 17},  {31, 31},
-                                    {33, 33}, {7, 100}, {50, 257}, {64, 1031}, {700, 129}};
+/* T, C and the rows of the table. A GPU sorts 1,024 tokens at a time, and adds up the counts of 8,192 rows at a time.
+ */
+static const int64_t shapes[][3] = {{0, 8, ROWS},        {1, 1, ROWS},     {5, 15, ROWS},    {3, 16, ROWS},
+                                    {40, 17, ROWS},      {31, 31, ROWS},   {33, 33, ROWS},   {7, 100, ROWS},
+                                    {50, 257, ROWS},     {64, 1031, ROWS}, {700, 129, ROWS}, {2100, 3, ROWS},
+                                    {1030, 1, MANY_ROWS}};
 
 typedef struct problem {
-    int64_t T, C;
+    int64_t T, C, rows;
     tess_dtype dtype;
     void *table, *positions, *dout;
     int32_t *ids, *pos;
 } problem;
 
-static problem make_problem(int64_t T, int64_t C, tess_dtype dtype)
+static problem make_problem(const int64_t shape[3], tess_dtype dtype)
 {
+    const int64_t T = shape[0], C = shape[1], rows = shape[2];
     problem p = {T,
                  C,
+                 rows,
                  dtype,
-                 random_array(1, ROWS * C, 0, 1, dtype),
+                 random_array(1, rows * C, 0, 1, dtype),
                  random_array(2, POSITIONS * C, 0, 1, dtype),
                  random_array(3, T * C, 0, 1, dtype),
                  new_array(T, 4),
                  new_array(T, 4)};
     for (int64_t t = 0; t < T; t++) {
-        p.ids[t] = (int32_t)(tess_rng_u64(7, TESS_RNG_TEST, 4, (uint64_t)t) % ROWS);
+        p.ids[t] = (int32_t)(tess_rng_u64(7, TESS_RNG_TEST, 4, (uint64_t)t) % (uint64_t)rows);
         p.pos[t] = (int32_t)(t % POSITIONS);
     }
     return p;
@@ -45,7 +51,7 @@ static void embedding_scales_rows_and_adds_positions(void)
         if (!test_takes())
             continue;
         const float given = factors[i % 4 / 2], factor = given != 0 ? given : 1;
-        problem p = make_problem(shapes[i / 4][0], shapes[i / 4][1], both_dtypes[i % 2]);
+        problem p = make_problem(shapes[i / 4], both_dtypes[i % 2]);
         int64_t n = p.T * p.C;
         void *plain = new_array(n, tess_dtype_size(p.dtype)), *moved = new_array(n, tess_dtype_size(p.dtype));
         for (int64_t j = 0; j < n; j++) {
@@ -92,12 +98,12 @@ static void embedding_gradients_add_tokens_in_order_on_any_threads(void)
     for (size_t i = 0; i < COUNT(shapes) * 4; i++) {
         if (!test_takes())
             continue;
-        problem p = make_problem(shapes[i / 4][0], shapes[i / 4][1], both_dtypes[i % 2]);
+        problem p = make_problem(shapes[i / 4], both_dtypes[i % 2]);
         bool accumulate = i % 4 >= 2;
         const float given = factors[i / 4 % 2];
-        float *start = random_array(5, ROWS * p.C, 0, 1, TESS_F32), *want = copy_array(start, ROWS * p.C, TESS_F32);
+        float *start = random_array(5, p.rows * p.C, 0, 1, TESS_F32), *want = copy_array(start, p.rows * p.C, TESS_F32);
         if (!accumulate)
-            memset(want, 0, (size_t)(ROWS * p.C) * sizeof(float));
+            memset(want, 0, (size_t)(p.rows * p.C) * sizeof(float));
         for (int64_t j = 0; j < p.T * p.C; j++) {
             float *to = &want[p.ids[j / p.C] * p.C + j % p.C];
             *to = fmaf((float)value_at(p.dout, j, p.dtype), given != 0 ? given : 1, *to);
@@ -106,18 +112,18 @@ static void embedding_gradients_add_tokens_in_order_on_any_threads(void)
             tess_stream *s = open_variant(v);
             if (s == NULL)
                 continue;
-            float *got = copy_array(start, ROWS * p.C, TESS_F32);
+            float *got = copy_array(start, p.rows * p.C, TESS_F32);
             EXPECT_OK(
                 tess_stream_kernels(s)->embedding_backward(s, &(tess_embedding_grad_args){.ids = p.ids,
                                                                                           .dout = p.dout,
                                                                                           .dtable = got,
-                                                                                          .rows = ROWS,
+                                                                                          .rows = p.rows,
                                                                                           .T = p.T,
                                                                                           .C = p.C,
                                                                                           .accumulate = accumulate,
                                                                                           .factor = given,
                                                                                           .dtype = p.dtype}));
-            expect_bits("dtable", v, got, want, ROWS * p.C, TESS_F32);
+            expect_bits("dtable", v, got, want, p.rows * p.C, TESS_F32);
             free(got);
             tess_stream_destroy(&s);
         }

@@ -72,11 +72,24 @@ template <int N> TESS_SHARED void cuda_store_wide(float *to, const float (&value
     *(cuda_words<N> *)to = words;
 }
 
+/* Returns two floats rounded to bfloat16, the first in the low half. A GPU has an instruction for both; only the bits
+ * of a NaN are others. */
+TESS_SHARED uint32_t cuda_bf16_pair(float low, float high)
+{
+#ifdef __CUDA_ARCH__
+    uint32_t pair;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+#else
+    return tess_float_to_bf16(low) | (uint32_t)tess_float_to_bf16(high) << 16;
+#endif
+}
+
 template <int N> TESS_SHARED void cuda_store_wide(cuda_bf16 *to, const float (&values)[N])
 {
     cuda_words<N / 2> words;
     for (int i = 0; i < N / 2; i++)
-        words.word[i] = tess_float_to_bf16(values[2 * i]) | (uint32_t)tess_float_to_bf16(values[2 * i + 1]) << 16;
+        words.word[i] = cuda_bf16_pair(values[2 * i], values[2 * i + 1]);
     *(cuda_words<N / 2> *)to = words;
 }
 
@@ -152,7 +165,7 @@ template <typename N> static __device__ inline N cuda_fold(N sum, int width)
  * sum would otherwise wait for each. */
 static __device__ inline float cuda_sum_ascending(const float *values, int64_t n, int64_t apart)
 {
-    enum { AHEAD = 16 };
+    enum { AHEAD = 64 };
     float sum = 0;
     for (int64_t begin = 0; begin < n; begin += AHEAD) {
         float next[AHEAD];

@@ -47,6 +47,7 @@ TESS_SHARED vec v_fnma(vec a, vec b, vec c)
     return fmaf(-a, b, c);
 }
 
+#ifndef TESS_VEC_OWN_RANGES /* defined by code with its own v_max, v_min and v_scale2: device/cuda/cuda_vec.h */
 TESS_SHARED vec v_max(vec a, vec b)
 {
     return a > b ? a : b;
@@ -56,6 +57,7 @@ TESS_SHARED vec v_min(vec a, vec b)
 {
     return a < b ? a : b;
 }
+#endif
 
 TESS_SHARED vmask v_less(vec a, vec b)
 {
@@ -123,6 +125,7 @@ TESS_SHARED vec v_power_of_2(int n)
     return tess_bits_float((uint32_t)(n + 127) << 23);
 }
 
+#ifndef TESS_VEC_OWN_RANGES
 /* Returns p 2^n, p in [1/2, 2), n whole in [-200, 200]. 2^n may not be a float, so it is applied as two factors. The
  * first product is exact, so there is one rounding. */
 TESS_SHARED vec v_scale2(vec p, vec n)
@@ -132,5 +135,6 @@ TESS_SHARED vec v_scale2(vec p, vec n)
     int whole = (int)n, half = whole / 2;
     return p * v_power_of_2(half) * v_power_of_2(whole - half);
 }
+#endif
 
 #endif

@@ -6,7 +6,7 @@
 #include "device/cuda/cuda_rows.h"
 #include "device/cuda/cuda_types.h"
 
-#include "device/ref/vec_ref.h"
+#include "device/cuda/cuda_vec.h"
 #include "device/vmath.h"
 #include "device/activation.h"
 #include "device/adamw.h"
@@ -24,7 +24,19 @@ enum { WIDE = 8 };
               : TESS_CUDA_LAUNCH((kernel<cuda_bf16, 1>), tess_cuda_blocks(n, THREADS), THREADS, 0, s, __VA_ARGS__))
 
 /* ---- Activations ---- */
-template <typename E, int N> static __global__ void act_forward_kernel(tess_act_args a)
+/* Calls f<ACT, E, N>(a) for the activation of a, so that loops over elements do not ask for it. */
+#define EACH_OF_ACT(f, a)                       \
+    do {                                        \
+        if ((a).act == TESS_ACT_SILU)           \
+            f<TESS_ACT_SILU, E, N>(a);          \
+        else if ((a).act == TESS_ACT_GELU_TANH) \
+            f<TESS_ACT_GELU_TANH, E, N>(a);     \
+        else                                    \
+            f<TESS_ACT_GELU_ERF, E, N>(a);      \
+    } while (0)
+
+template <tess_activation ACT, typename E, int N>
+static __device__ __forceinline__ void act_forward_each(const tess_act_args &a)
 {
     TESS_CUDA_EACH(i, a.n / N)
     {
@@ -32,9 +44,14 @@ template <typename E, int N> static __global__ void act_forward_kernel(tess_act_
         cuda_load_some(x, (const E *)a.x + i * N);
         TESS_CUDA_UNROLL
         for (int j = 0; j < N; j++)
-            x[j] = v_activate(x[j], a.act);
+            x[j] = v_activate(x[j], ACT);
         cuda_store_some((E *)a.y + i * N, x);
     }
+}
+
+template <typename E, int N> static __global__ void act_forward_kernel(tess_act_args a)
+{
+    EACH_OF_ACT(act_forward_each, a);
 }
 
 static tess_status act_forward(tess_stream *s, const tess_act_args *a)
@@ -46,7 +63,8 @@ static tess_status act_forward(tess_stream *s, const tess_act_args *a)
     return LAUNCH_WIDE(a->dtype, wide, act_forward_kernel, a->n, s, *a);
 }
 
-template <typename E, int N> static __global__ void act_backward_kernel(tess_act_grad_args a)
+template <tess_activation ACT, typename E, int N>
+static __device__ __forceinline__ void act_backward_each(const tess_act_grad_args &a)
 {
     TESS_CUDA_EACH(i, a.n / N)
     {
@@ -56,13 +74,18 @@ template <typename E, int N> static __global__ void act_backward_kernel(tess_act
         TESS_CUDA_UNROLL
         for (int j = 0; j < N; j++) {
             float slope;
-            x[j] = v_activate_with_slope(x[j], a.act, &slope);
+            x[j] = v_activate_with_slope(x[j], ACT, &slope);
             dx[j] *= slope;
         }
         cuda_store_some((E *)a.dx + i * N, dx);
         if (a.y != NULL)
             cuda_store_some((E *)a.y + i * N, x);
     }
+}
+
+template <typename E, int N> static __global__ void act_backward_kernel(tess_act_grad_args a)
+{
+    EACH_OF_ACT(act_backward_each, a);
 }
 
 static tess_status act_backward(tess_stream *s, const tess_act_grad_args *a)
@@ -76,7 +99,8 @@ static tess_status act_backward(tess_stream *s, const tess_act_grad_args *a)
 }
 
 /* ---- Gated activations: element i of (T, F) is in row i / F of the strided arguments ---- */
-template <typename E, int N> static __global__ void glu_forward_kernel(tess_glu_args a)
+template <tess_activation ACT, typename E, int N>
+static __device__ __forceinline__ void glu_forward_each(const tess_glu_args &a)
 {
     TESS_CUDA_EACH(i, a.T * a.F / N)
     {
@@ -87,9 +111,14 @@ template <typename E, int N> static __global__ void glu_forward_kernel(tess_glu_
         cuda_load_some(up, (const E *)a.up + at);
         TESS_CUDA_UNROLL
         for (int j = 0; j < N; j++)
-            gate[j] = v_activate(gate[j], a.act) * up[j];
+            gate[j] = v_activate(gate[j], ACT) * up[j];
         cuda_store_some((E *)a.y + i * N, gate);
     }
+}
+
+template <typename E, int N> static __global__ void glu_forward_kernel(tess_glu_args a)
+{
+    EACH_OF_ACT(glu_forward_each, a);
 }
 
 static tess_status glu_forward(tess_stream *s, const tess_glu_args *a)
@@ -103,7 +132,8 @@ static tess_status glu_forward(tess_stream *s, const tess_glu_args *a)
     return LAUNCH_WIDE(a->dtype, wide, glu_forward_kernel, n, s, *a);
 }
 
-template <typename E, int N> static __global__ void glu_backward_kernel(tess_glu_grad_args a)
+template <tess_activation ACT, typename E, int N>
+static __device__ __forceinline__ void glu_backward_each(const tess_glu_grad_args &a)
 {
     TESS_CUDA_EACH(i, a.T * a.F / N)
     {
@@ -116,7 +146,7 @@ template <typename E, int N> static __global__ void glu_backward_kernel(tess_glu
         float y[N];
         TESS_CUDA_UNROLL
         for (int j = 0; j < N; j++) {
-            float slope, activated = v_activate_with_slope(gate[j], a.act, &slope);
+            float slope, activated = v_activate_with_slope(gate[j], ACT, &slope);
             y[j] = activated * up[j];
             gate[j] = d[j] * up[j] * slope;
             up[j] = d[j] * activated;
@@ -126,6 +156,11 @@ template <typename E, int N> static __global__ void glu_backward_kernel(tess_glu
         if (a.y != NULL)
             cuda_store_some((E *)a.y + i * N, y);
     }
+}
+
+template <typename E, int N> static __global__ void glu_backward_kernel(tess_glu_grad_args a)
+{
+    EACH_OF_ACT(glu_backward_each, a);
 }
 
 static tess_status glu_backward(tess_stream *s, const tess_glu_grad_args *a)
@@ -180,31 +215,56 @@ static tess_status clamped_glu_backward(tess_stream *s, const tess_clamped_glu_g
     return TESS_CUDA_LAUNCH_OF(a->dtype, clamped_glu_backward_kernel, tess_cuda_blocks(n, THREADS), THREADS, 0, s, *a);
 }
 
-/* ---- Rotary position embedding: each thread rotates one pair ---- */
-template <typename E> static __global__ void rope_kernel(tess_rope_args a)
+/* Reads N floats; if N > 1, from memory that allows accesses of 16 bytes. */
+template <int N> static __device__ inline void load_angles(float (&to)[N], const float *from)
+{
+    enum { PIECE = N < 4 ? N : 4 };
+    TESS_CUDA_UNROLL
+    for (int i = 0; i < N; i += PIECE) {
+        float piece[PIECE];
+        cuda_load_some(piece, from + i);
+        TESS_CUDA_UNROLL
+        for (int j = 0; j < PIECE; j++)
+            to[i + j] = piece[j];
+    }
+}
+
+/* ---- Rotary position embedding: each thread rotates N pairs, whose elements are next to each other if N > 1 ---- */
+template <typename E, int N> static __global__ void rope_kernel(tess_rope_args a)
 {
     const int64_t half = a.R / 2;
-    TESS_CUDA_EACH(i, a.T * a.n_heads * half)
+    TESS_CUDA_EACH(i, a.T * a.n_heads * half / N)
     {
-        cuda_division by_pair = cuda_divide(i, half), by_head = cuda_divide(by_pair.quotient, a.n_heads);
-        int64_t pair = by_pair.rest, head = by_head.rest, t = by_head.quotient;
-        int64_t angle = a.pos[t] * half + pair;
-        E *x = (E *)a.x + t * a.stride + head * a.D + a.first + (a.interleaved ? 2 * pair : pair);
-        E *y = x + (a.interleaved ? 1 : half);
-        float p = cuda_load(x), q = cuda_load(y), c = a.cos_table[angle];
-        float d = a.inverse ? -a.sin_table[angle] : a.sin_table[angle];
-        cuda_store(x, p * c - q * d);
-        cuda_store(y, q * c + p * d);
+        const cuda_division by_pair = cuda_divide(i * N, half), by_head = cuda_divide(by_pair.quotient, a.n_heads);
+        const int64_t pair = by_pair.rest, head = by_head.rest, t = by_head.quotient, angle = a.pos[t] * half + pair;
+        E *x = (E *)a.x + t * a.stride + head * a.D + a.first + (N == 1 && a.interleaved ? 2 * pair : pair);
+        E *y = x + (N == 1 && a.interleaved ? 1 : half);
+        float p[N], q[N], cosine[N], sine[N];
+        cuda_load_some(p, x);
+        cuda_load_some(q, y);
+        load_angles(cosine, a.cos_table + angle);
+        load_angles(sine, a.sin_table + angle);
+        TESS_CUDA_UNROLL
+        for (int j = 0; j < N; j++) {
+            const float c = cosine[j], d = a.inverse ? -sine[j] : sine[j], first = p[j], second = q[j];
+            p[j] = first * c - second * d;
+            q[j] = second * c + first * d;
+        }
+        cuda_store_some(x, p);
+        cuda_store_some(y, q);
     }
 }
 
 static tess_status rope(tess_stream *s, const tess_rope_args *a)
 {
     const int64_t n = a->T * a->n_heads * (a->R / 2);
+    const bool wide = !a->interleaved && a->R / 2 % WIDE == 0 && a->D % WIDE == 0 && a->first % WIDE == 0 &&
+                      a->stride % WIDE == 0 && cuda_is_wide(a->x) && cuda_is_wide(a->cos_table) &&
+                      cuda_is_wide(a->sin_table);
     TESS_TRY(tess_check_dtype("rope", a->dtype));
     if (n == 0)
         return TESS_OK;
-    return TESS_CUDA_LAUNCH_OF(a->dtype, rope_kernel, tess_cuda_blocks(n, THREADS), THREADS, 0, s, *a);
+    return LAUNCH_WIDE(a->dtype, wide, rope_kernel, n, s, *a);
 }
 
 /* ---- Bounds ---- */

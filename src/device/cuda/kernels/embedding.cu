@@ -5,7 +5,8 @@
 #include "device/cuda/cuda_rows.h"
 #include "device/cuda/cuda_types.h"
 
-enum { THREADS = 256, WARP = 32, SORTERS = 1024, SORT_BLOCKS = 128 };
+/* CHUNK: tokens that are sorted at a time, and the threads that sort them */
+enum { THREADS = 256, CHUNK = 1024, ROWS = 8 };
 
 template <typename E> static __global__ void lookup_kernel(tess_embedding_args a)
 {
@@ -38,6 +39,7 @@ typedef struct token_order {
     tess_embedding_grad_args a;
     int32_t *end;    /* (rows) first the number of a row's tokens, then the index of the first one, then the end */
     int32_t *sorted; /* (T) */
+    int32_t *rank;   /* (T) the tokens of the chunk that come first and have the same id; ~ if none comes later */
 } token_order;
 
 static __global__ void clear_counts_kernel(token_order o)
@@ -46,74 +48,80 @@ static __global__ void clear_counts_kernel(token_order o)
     o.end[r] = 0;
 }
 
-static __global__ void count_tokens_kernel(token_order o)
+/* Writes for each token of a chunk how many tokens before it have its id, and whether none after it has. The last token
+ * of an id adds the chunk's number of them to the row. A block of threads has THREADS of a chunk's tokens. */
+static __global__ void rank_tokens_kernel(token_order o)
 {
-    TESS_CUDA_EACH(t, o.a.T)
-    atomicAdd(&o.end[o.a.ids[t]], 1);
+    __shared__ int32_t ids[CHUNK];
+    const int64_t begin = (int64_t)blockIdx.x * THREADS / CHUNK * CHUNK;
+    const int n = (int)cuda_least(o.a.T - begin, CHUNK),
+              me = (int)(blockIdx.x % (CHUNK / THREADS) * THREADS + threadIdx.x);
+    for (int i = (int)threadIdx.x; i < n; i += THREADS)
+        ids[i] = o.a.ids[begin + i];
+    __syncthreads();
+    if (me >= n)
+        return;
+    const int32_t id = ids[me];
+    int earlier = 0, later = 0;
+    TESS_CUDA_UNROLL_BY_4
+    for (int i = 0; i < me; i++)
+        earlier += ids[i] == id ? 1 : 0;
+    TESS_CUDA_UNROLL_BY_4
+    for (int i = me + 1; i < n; i++)
+        later |= ids[i] == id ? 1 : 0;
+    o.rank[begin + me] = later == 0 ? ~earlier : earlier;
+    if (later == 0)
+        atomicAdd(&o.end[id], earlier + 1);
 }
 
-/* Replaces the counts of each row's tokens by the index of the first one. It runs as one block. */
-static __global__ void add_up_counts_kernel(token_order o)
+/* Replaces the counts of each row's tokens by the index of the first one. It runs as one block. Each thread has ROWS
+ * rows at a time. */
+static __global__ void __launch_bounds__(CHUNK) add_up_counts_kernel(token_order o)
 {
-    __shared__ int32_t sums[THREADS];
+    __shared__ int32_t sums[CHUNK];
     int32_t before = 0; /* tokens of all rows below */
-    for (int64_t begin = 0; begin < o.a.rows; begin += THREADS) {
-        int64_t r = begin + threadIdx.x;
-        int32_t count = r < o.a.rows ? o.end[r] : 0;
-        sums[threadIdx.x] = count;
+    for (int64_t begin = 0; begin < o.a.rows; begin += CHUNK * ROWS) {
+        const int64_t first = begin + (int64_t)threadIdx.x * ROWS;
+        int32_t counts[ROWS], own = 0;
+        TESS_CUDA_UNROLL
+        for (int i = 0; i < ROWS; i++) {
+            counts[i] = first + i < o.a.rows ? o.end[first + i] : 0;
+            own += counts[i];
+        }
+        sums[threadIdx.x] = own;
         __syncthreads();
-        for (unsigned apart = 1; apart < THREADS; apart *= 2) {
+        for (unsigned apart = 1; apart < CHUNK; apart *= 2) {
             int32_t below = threadIdx.x >= apart ? sums[threadIdx.x - apart] : 0;
             __syncthreads();
             sums[threadIdx.x] += below;
             __syncthreads();
         }
-        if (r < o.a.rows)
-            o.end[r] = before + sums[threadIdx.x] - count;
-        before += sums[THREADS - 1];
+        int32_t index = before + sums[threadIdx.x] - own;
+        TESS_CUDA_UNROLL
+        for (int i = 0; i < ROWS; i++) {
+            if (first + i < o.a.rows)
+                o.end[first + i] = index;
+            index += counts[i];
+        }
+        before += sums[CHUNK - 1];
         __syncthreads();
     }
 }
 
-/* Sorts the tokens, so that tokens of one id stay ascending. Each block of threads places the tokens of some ids: it
- * looks at all tokens in order, a chunk of SORTERS at a time. In a chunk, a token is placed after the earlier tokens
- * with its id, and the last of them advances the row's end. */
-static __global__ void __launch_bounds__(SORTERS) sort_tokens_kernel(token_order o)
+/* Sorts the tokens in one block of threads, so that tokens of one id stay ascending. In a chunk, a token is placed
+ * after the earlier tokens with its id, and the last of them advances the row's end. */
+static __global__ void __launch_bounds__(CHUNK) place_tokens_kernel(token_order o)
 {
-    __shared__ int32_t ids[SORTERS], tokens[SORTERS], found[SORTERS / WARP];
-    const unsigned me = threadIdx.x, warp = me / WARP, below = (1u << me % WARP) - 1;
-    for (int64_t begin = 0; begin < o.a.T; begin += SORTERS) {
-        const int64_t t = begin + me;
-        const int32_t id = t < o.a.T ? o.a.ids[t] : -1;
-        const bool mine = id >= 0 && (unsigned)id % gridDim.x == blockIdx.x;
-        const unsigned those = __ballot_sync(0xffffffffu, mine);
-        if (me % WARP == 0)
-            found[warp] = __popc(those);
+    for (int64_t begin = 0; begin < o.a.T; begin += CHUNK) {
+        const int64_t t = begin + threadIdx.x;
+        const int64_t id = t < o.a.T ? o.a.ids[t] : 0;
+        const int32_t rank = t < o.a.T ? o.rank[t] : 0, earlier = rank < 0 ? ~rank : rank;
+        const int32_t at = t < o.a.T ? o.end[id] + earlier : 0;
+        if (t < o.a.T)
+            o.sorted[at] = (int32_t)t;
         __syncthreads();
-        int n = 0, at = __popc(those & below);
-        for (unsigned w = 0; w < SORTERS / WARP; w++) {
-            at += w < warp ? found[w] : 0;
-            n += found[w];
-        }
-        if (mine) {
-            ids[at] = id;
-            tokens[at] = (int32_t)t;
-        }
-        __syncthreads();
-        int32_t place = 0;
-        bool last = (int)me < n;
-        if (last) {
-            int earlier = 0;
-            for (int i = 0; i < n; i++) {
-                earlier += i < (int)me && ids[i] == ids[me];
-                last = last && (i <= (int)me || ids[i] != ids[me]);
-            }
-            place = o.end[ids[me]] + earlier;
-            o.sorted[place] = tokens[me];
-        }
-        __syncthreads();
-        if (last)
-            o.end[ids[me]] = place + 1;
+        if (rank < 0)
+            o.end[id] = at + 1;
         __syncthreads();
     }
 }
@@ -140,13 +148,14 @@ static tess_status embedding_backward(tess_stream *s, const tess_embedding_grad_
     TESS_CHECK(a->T <= INT32_MAX, TESS_E_UNSUPPORTED, "embedding backward: a GPU sorts at most %d tokens", INT32_MAX);
     if (a->rows * a->C == 0)
         return TESS_OK;
-    TESS_TRY(tess_cuda_scratch(s, (size_t)(a->rows + a->T) * sizeof(int32_t), &work));
-    token_order o = {*a, (int32_t *)work, (int32_t *)work + a->rows};
+    TESS_TRY(tess_cuda_scratch(s, (size_t)(a->rows + 2 * a->T) * sizeof(int32_t), &work));
+    int32_t *end = (int32_t *)work;
+    token_order o = {*a, end, end + a->rows, end + a->rows + a->T};
     TESS_TRY(TESS_CUDA_LAUNCH(clear_counts_kernel, tess_cuda_blocks(a->rows, THREADS), THREADS, 0, s, o));
     if (a->T > 0) {
-        TESS_TRY(TESS_CUDA_LAUNCH(count_tokens_kernel, tess_cuda_blocks(a->T, THREADS), THREADS, 0, s, o));
-        TESS_TRY(TESS_CUDA_LAUNCH(add_up_counts_kernel, 1, THREADS, 0, s, o));
-        TESS_TRY(TESS_CUDA_LAUNCH(sort_tokens_kernel, cuda_least((a->T + 127) / 128, SORT_BLOCKS), SORTERS, 0, s, o));
+        TESS_TRY(TESS_CUDA_LAUNCH(rank_tokens_kernel, (a->T + THREADS - 1) / THREADS, THREADS, 0, s, o));
+        TESS_TRY(TESS_CUDA_LAUNCH(add_up_counts_kernel, 1, CHUNK, 0, s, o));
+        TESS_TRY(TESS_CUDA_LAUNCH(place_tokens_kernel, 1, CHUNK, 0, s, o));
     }
     return TESS_CUDA_LAUNCH_OF(a->dtype, add_tokens_kernel, tess_cuda_blocks(a->rows, 1), THREADS, 0, s, o);
 }

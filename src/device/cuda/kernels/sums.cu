@@ -62,14 +62,21 @@ static tess_status column_sum(tess_stream *s, const tess_column_sum_args *a)
 }
 
 /* ---- Squares of rows: 16 sums in double, two rows for each warp ---- */
-enum { SQUARE_LANES = 16 };
+enum { SQUARE_LANES = 16, AHEAD = 8 }; /* AHEAD: elements that a thread reads before it adds the first of them */
 
 static __global__ void row_sumsq_kernel(tess_row_sumsq_args a)
 {
     int64_t r = (int64_t)blockIdx.x * (THREADS / SQUARE_LANES) + threadIdx.x / SQUARE_LANES;
     double sum = 0;
-    for (int64_t i = threadIdx.x % SQUARE_LANES; r < a.rows && i < a.C; i += SQUARE_LANES)
-        sum += (double)a.x[r * a.C + i] * (double)a.x[r * a.C + i];
+    for (int64_t i = threadIdx.x % SQUARE_LANES; r < a.rows && i < a.C; i += SQUARE_LANES * AHEAD) {
+        float x[AHEAD];
+        TESS_CUDA_UNROLL
+        for (int j = 0; j < AHEAD; j++)
+            x[j] = i + j * SQUARE_LANES < a.C ? a.x[r * a.C + i + j * SQUARE_LANES] : 0.0f; /* adds +0 to no -0 */
+        TESS_CUDA_UNROLL
+        for (int j = 0; j < AHEAD; j++)
+            sum += (double)x[j] * (double)x[j];
+    }
     sum = cuda_fold(sum, SQUARE_LANES / 2);
     if (r < a.rows && threadIdx.x % SQUARE_LANES == 0)
         a.out[r] = sum;
