@@ -144,14 +144,14 @@ static tess_status open_flat(tess_planner *planner, const tess_plan_request *q, 
     const tess_coordinates at = tess_coordinates_by(c->degree, 0);
     c->n_stages = c->degree[TESS_AXIS_PP];
     c->n_micros = tess_coordinates_rounds(&at, tess_config_micro_batches(&c->config));
-    /* A V passes each rank twice, so it takes twice as many to repeat itself. */
+    /* Of 1f1b few micro-batches repeat themselves, to a percent. Other schedules fill and drain for longer. */
     const int64_t kind = c->config.parallelism.pipeline_parallel_schedule;
-    const bool is_v = kind == TESS_PIPELINE_ZBV || kind == TESS_PIPELINE_DUALPIPEV;
-    const int64_t of_stage = q->options.full_ranks || is_v ? MICROS_A_STAGE : MICROS_A_STAGE / 2;
+    const bool is_short = kind == TESS_PIPELINE_1F1B;
+    const int64_t of_stage = q->options.full_ranks || !is_short ? MICROS_A_STAGE : MICROS_A_STAGE / 2;
     const int64_t most = c->n_stages > 1 ? of_stage * c->n_stages : MICROS;
     /* The order of a file is that of all micro-batches. */
     const bool of_file = c->config.parallelism.pipeline_parallel_schedule_csv[0] != '\0';
-    c->most_micros = c->n_micros > most && !of_file ? most : 0;
+    c->most_micros = c->n_micros > most && !of_file && !q->options.all_micros ? most : 0;
     c->plan = tess_plan_dry(q, &c->config);
     return TESS_OK;
 }

@@ -25,6 +25,7 @@ typedef struct tess_plan_options {
     bool no_memory;          /* leave `memory` zero, where the caller has it already */
     bool until_too_large;    /* plan the memory of no more ranks once one does not fit */
     bool no_volume;          /* leave `volume` zero: a search needs times only */
+    bool all_micros;         /* dry ranks run all micro-batches of a step: nothing is extended */
 } tess_plan_options;
 
 typedef struct tess_plan_request {

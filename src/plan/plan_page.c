@@ -145,6 +145,9 @@ static tess_status put_time_line(tess_mem *mem, page_out *out, const json_t *rep
     if (json_is_true(json_object_get(of, "cut")))
         page_put(out, "<p class=\"note\">The first %d of %d micro-batches of a rank.</p>\n",
                  (int)number_of(of, "micros"), (int)number_of(of, "all_micros"));
+    if (json_object_get(of, "waits_ms") != NULL)
+        page_put(out, "<p class=\"note\">Without %.3g ms of waits for ranks with more attention.</p>\n",
+                 number_of(of, "waits_ms"));
     page_put_timeline_picture(out, &t);
     page_put(out, "</section>\n");
     return TESS_OK;

@@ -17,9 +17,12 @@ expect "layouts of the user" 0 "refused: " draw -n 8 --layout "parallelism.tenso
 seventeen=()
 for i in {1..16}; do seventeen+=(--layout "debug.seed=$i"); done
 expect "as many layouts as an option may be given" 0 "17 debug.seed=16" draw -n 2 "${seventeen[@]}"
-expect "a time line without waits says so" 0 "ms of waits for ranks with more attention" draw -n 4 training.seq_len=512 \
-    training.context_leaves=8 parallelism.context_parallel_degree=4 parallelism.context_parallel_method=ring \
-    parallelism.context_parallel_load_balancer=contiguous
+in_order="training.seq_len=512 training.context_leaves=8 parallelism.context_parallel_degree=4
+    parallelism.context_parallel_method=ring parallelism.context_parallel_load_balancer=contiguous"
+expect "a time line without waits says so" 0 "ms of waits for ranks with more attention" draw -n 4 $in_order
+draw -n 4 $in_order --html >in-order.html
+grep -qE 'Without [0-9.]+ ms of waits for ranks with more attention' in-order.html && pass "and so does its page" ||
+    fail "the page of a time line without waits"
 expect "a layout that is none" 2 "did you mean" draw -n 8 --layout "parallelism.tensor_degree=3"
 expect "the configuration's own layout is refused" 2 "tensor_parallel_degree" draw -n 8 parallelism.tensor_parallel_degree=3
 expect "no configuration" 2 "name a configuration" "$tessera" plan draw

@@ -287,9 +287,47 @@ static void what_does_not_fit_is_told_with_what_would(void)
     tess_config_free(&config);
 }
 
+/* Dry ranks of a few micro-batches, extended, take as long as those of all micro-batches. */
+static void long_steps_take_as_long_as_all_their_micro_batches(void)
+{
+    static const char *const schedules[] = {"gpipe", "1f1b", "interleaved", "zb_h1", "zbv", "dualpipev"};
+    const tess_model_config model = model_of(false);
+    tess_machine machine;
+    EXPECT_OK(tess_machine_load(test_mem(), "h100-sxm", &machine));
+    for (int i = 0; i < (int)(sizeof(schedules) / sizeof(schedules[0])); i++)
+        for (int stages = 2; stages <= 4; stages += 2) {
+            tess_config config = {0};
+            tess_plan few, all;
+            TESS_AUTO(tess_planner_destroy) tess_planner *planner = NULL;
+            test_configure(&config, stages,
+                           "training.local_batch_size=1 training.seq_len=256 training.global_batch_size=%d "
+                           "training.steps=10 parallelism.pipeline_parallel_degree=%d "
+                           "parallelism.pipeline_parallel_schedule=%s",
+                           12 * stages, stages, schedules[i]);
+            tess_plan_request request = {.config = &config,
+                                         .model = &model,
+                                         .machine = &machine,
+                                         .n_ranks = stages,
+                                         .options = {.no_volume = true, .no_memory = true}};
+            EXPECT_OK(tess_planner_create(test_mem(), &planner));
+            EXPECT_OK(tess_plan_make(planner, &request, &few));
+            request.options.all_micros = true;
+            EXPECT_OK(tess_plan_make(planner, &request, &all));
+            const double tolerance = strcmp(schedules[i], "1f1b") == 0 ? 0.015 : 0.006;
+            if (!(fabs(few.time.step_s / all.time.step_s - 1) < tolerance))
+                test_fail(__FILE__, __LINE__, "%s, %d stages: %.9f s, with all micro-batches %.9f s", schedules[i],
+                          stages, few.time.step_s, all.time.step_s);
+            tess_config_free(&config);
+        }
+}
+
 static const test_case cases[] = {
-    CASE(shallow_plans_equal_full_ones_on_gpus),         CASE(shallow_plans_equal_full_ones_on_cpus),
-    CASE(a_step_waits_for_the_rank_with_most_attention), CASE(experts_have_equal_work_and_the_most_memory),
-    CASE(a_plan_has_the_counters_of_a_dry_rank),         CASE(what_does_not_fit_is_told_with_what_would),
+    CASE(shallow_plans_equal_full_ones_on_gpus),
+    CASE(shallow_plans_equal_full_ones_on_cpus),
+    CASE(a_step_waits_for_the_rank_with_most_attention),
+    CASE(experts_have_equal_work_and_the_most_memory),
+    CASE(a_plan_has_the_counters_of_a_dry_rank),
+    CASE(what_does_not_fit_is_told_with_what_would),
+    CASE(long_steps_take_as_long_as_all_their_micro_batches),
 };
 TEST_MAIN(cases)
