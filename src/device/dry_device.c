@@ -14,6 +14,7 @@ typedef struct dry_stream {
     tess_device *own;          /* the device of a stream that was created without one; else NULL */
     tess_kernels table;        /* rows that count, then call those of `inner` */
     const tess_kernels *inner; /* the host's table */
+    bool counts_alone;         /* of another device: its rows have no work space of the host's */
     tess_kernel_work work;
     tess_work_trace *trace; /* NULL: calls are not recorded */
     int depth;              /* rows that are running: some call others, whose work is already counted */
@@ -83,6 +84,8 @@ static tess_status count(tess_stream *s, tess_kernel_row_id id, const void *args
         d->work.flops += work.flops;
         TESS_TRY(record(d, row, id, args));
     }
+    if (d->counts_alone)
+        return TESS_OK;
     d->depth++;
     tess_status status = row->call(d->inner, s, args);
     d->depth--;
@@ -124,7 +127,10 @@ static tess_status stream_create(tess_device *device, int n_threads, const char 
     dry_stream *s;
     TESS_TRY(tess_kernels_select(kernels, &inner));
     TESS_TRY(TESS_NEW(device->mem, 1, "stream", &s));
-    *s = (dry_stream){.table = counting_table(inner), .inner = inner, .last_copy = -1};
+    *s = (dry_stream){.table = counting_table(inner),
+                      .inner = inner,
+                      .counts_alone = !device->properties.host_memory,
+                      .last_copy = -1};
     if (device->table->close == close_dry)
         s->number = ((dry_device *)device)->n_streams++;
     s->base = (tess_stream){.kernels = &s->table, .device = device, .mem = device->mem};

@@ -222,6 +222,13 @@ static tess_status run_piece(tess_step_bounds *b, const tess_config *config, con
     if (status == TESS_OK)
         status = time_piece(b, tess_step_bounds_machine(b, key->precision), &plan, &trace, n_ranks, out);
     tess_work_trace_free(&trace);
+    /* Times are those of even routing, and memory is that of the routing that needs most of it. */
+    if (status != TESS_OK || model.parts.experts.n == 0 || b->request->machine->machine.kind != TESS_MACHINE_GPU)
+        return status;
+    trace.even_experts = false;
+    b->n_dry++;
+    status = tess_dry_rank(&plan, &model, 0, &out->report);
+    tess_work_trace_free(&trace);
     return status;
 }
 
