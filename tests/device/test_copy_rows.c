@@ -30,6 +30,45 @@ static void rows_are_copied_between_strides(void)
     }
 }
 
+/* Keys and values go to a cache in this way: more runs of one length than a GPU copies in a launch, and runs of several
+ * parts. Values between them stay. */
+static void equal_runs_are_copied(void)
+{
+    enum { MOST = 250 };
+    static const tess_dtype dtypes[] = {TESS_U8, TESS_BF16, TESS_F32, TESS_I64};
+    static const struct {
+        int64_t n_runs, length;
+    } shapes[] = {{MOST, 5}, {3, 4099}, {1, 1}, {7, 0}};
+    tess_value_run runs[MOST];
+    for (size_t v = 0; v < COUNT(variants); v++) {
+        tess_stream *s = open_variant(v);
+        if (s == NULL)
+            continue;
+        for (size_t at = 0; at < COUNT(dtypes) * COUNT(shapes); at++) {
+            const tess_dtype dtype = dtypes[at / COUNT(shapes)];
+            const int64_t n = shapes[at % COUNT(shapes)].n_runs, length = shapes[at % COUNT(shapes)].length;
+            const size_t row = (size_t)length * tess_dtype_size(dtype), stride = row + 8, bytes = (size_t)n * stride;
+            uint8_t *x = new_array((int64_t)bytes, 1), *y = new_array((int64_t)bytes, 1);
+            for (size_t i = 0; i < bytes; i++)
+                x[i] = (uint8_t)tess_rng_u64(3, TESS_RNG_TEST, at, i);
+            memset(y, 0xee, bytes);
+            for (int64_t i = 0; i < n; i++) /* the last run goes first */
+                runs[i] = (tess_value_run){x + (size_t)i * stride, y + (size_t)(n - 1 - i) * stride, length};
+            EXPECT_OK(tess_stream_kernels(s)->convert_runs(
+                s, &(tess_convert_runs_args){.runs = runs, .n_runs = n, .from = dtype, .to = dtype}));
+            for (int64_t i = 0; i < n; i++) {
+                const uint8_t *got = runs[i].y;
+                EXPECT_SAME(got, runs[i].x, row);
+                for (size_t k = row; k < stride; k++)
+                    EXPECT_INT(got[k], 0xee);
+            }
+            free(x);
+            free(y);
+        }
+        tess_stream_destroy(&s);
+    }
+}
+
 static void rows_are_gathered_by_index(void)
 {
     enum { ROWS = 11, N = 3000, C = 33 };
@@ -144,6 +183,7 @@ static void a_search_finds_the_first_of_two_dtypes(void)
 
 static const test_case cases[] = {
     {.name = "rows_are_copied_between_strides", .run = rows_are_copied_between_strides},
+    {.name = "equal_runs_are_copied", .run = equal_runs_are_copied},
     {.name = "rows_are_gathered_by_index", .run = rows_are_gathered_by_index},
     {.name = "sums_are_exact_in_any_parts", .run = sums_are_exact_in_any_parts},
     {.name = "sums_say_what_is_not_finite", .run = sums_say_what_is_not_finite},

@@ -2,9 +2,9 @@
 #include "nn/layers/layers.h"
 #include "nn/layers/transformer_layer.h"
 
-/* Copies to the cache. Single rows, of texts that grow by a token, wait until many of them can be copied in one call.
- */
-enum { MOST_RUNS = 64 };
+/* Copies to the cache. Single rows, of texts that grow by a token, wait until many of them can be copied in one call. A
+ * GPU copies this many equal rows in one launch. */
+enum { MOST_RUNS = 240 };
 typedef struct cache_append {
     const tess_layer_call *c;
     int64_t stride;

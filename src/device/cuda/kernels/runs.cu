@@ -6,7 +6,7 @@
 #include "device/cuda/cuda_types.h"
 
 /* LEVELS is enough for 2^(LEVELS - 1) inputs */
-enum { THREADS = 256, PART = 4096, RUNS = 64, MAX_INPUTS = 64, LEVELS = 7 };
+enum { THREADS = 256, PART = 4096, RUNS = 64, EQUAL_RUNS = 240, MAX_INPUTS = 64, LEVELS = 7 };
 
 /* The runs of a launch: their lengths, and the number of parts before each. */
 typedef struct run_parts {
@@ -64,12 +64,58 @@ static __global__ void convert_runs_kernel(convert_call c)
     }
 }
 
+template <typename W> static __device__ void copy_part(void *y, const void *x, int64_t begin, int64_t end)
+{
+    for (int64_t i = begin + threadIdx.x; i < end; i += blockDim.x)
+        ((W *)y)[i] = ((const W *)x)[i];
+}
+
 template <typename W> static __global__ void copy_runs_kernel(convert_call c)
 {
     for (int64_t part = blockIdx.x; part < c.parts.first[c.parts.n]; part += gridDim.x) {
         run_part p = find_part(c.parts, part);
-        for (int64_t i = p.begin + threadIdx.x; i < p.end; i += blockDim.x)
-            ((W *)c.y[p.run])[i] = ((const W *)c.x[p.run])[i];
+        copy_part<W>(c.y[p.run], c.x[p.run], p.begin, p.end);
+    }
+}
+
+/* Copies of one length need no list of parts, so a launch takes more of them: keys and values of a token for each of
+ * 120 texts. */
+typedef struct equal_copies {
+    const void *x[EQUAL_RUNS];
+    void *y[EQUAL_RUNS];
+    int64_t n, length;
+} equal_copies;
+
+static_assert(sizeof(equal_copies) <= 4000, "CUDA before 12.1 passes 4096 bytes to a kernel");
+
+static __host__ __device__ inline int64_t parts_of_copy(const equal_copies *c)
+{
+    return (c->length + PART - 1) / PART;
+}
+
+template <typename W> static __global__ void copy_equal_runs_kernel(equal_copies c)
+{
+    const int64_t parts = parts_of_copy(&c);
+    for (int64_t part = blockIdx.x; part < c.n * parts; part += gridDim.x) {
+        const int64_t run = part / parts, begin = part % parts * PART;
+        copy_part<W>(c.y[run], c.x[run], begin, begin + PART < c.length ? begin + PART : c.length);
+    }
+}
+
+/* The bytes of the word that copies a value. */
+static int word_of(tess_dtype dtype)
+{
+    switch (dtype) {
+    case TESS_I64:
+        return 8;
+    case TESS_F32:
+    case TESS_I32:
+        return 4;
+    case TESS_BF16:
+    case TESS_F16:
+        return 2;
+    default:
+        return 1;
     }
 }
 
@@ -80,23 +126,62 @@ static tess_status launch_convert(tess_stream *s, const convert_call *c)
         return TESS_OK;
     if (c->from != c->to)
         return TESS_CUDA_LAUNCH(convert_runs_kernel, blocks, THREADS, 0, s, *c);
-    switch (c->from) {
-    case TESS_I64:
+    switch (word_of(c->from)) {
+    case 8:
         return TESS_CUDA_LAUNCH(copy_runs_kernel<uint64_t>, blocks, THREADS, 0, s, *c);
-    case TESS_F32:
-    case TESS_I32:
+    case 4:
         return TESS_CUDA_LAUNCH(copy_runs_kernel<uint32_t>, blocks, THREADS, 0, s, *c);
-    case TESS_BF16:
-    case TESS_F16:
+    case 2:
         return TESS_CUDA_LAUNCH(copy_runs_kernel<uint16_t>, blocks, THREADS, 0, s, *c);
     default:
         return TESS_CUDA_LAUNCH(copy_runs_kernel<uint8_t>, blocks, THREADS, 0, s, *c);
     }
 }
 
+static tess_status launch_equal_copies(tess_stream *s, const equal_copies *c, tess_dtype dtype)
+{
+    const unsigned blocks = tess_cuda_blocks(c->n * parts_of_copy(c), 1);
+    switch (word_of(dtype)) {
+    case 8:
+        return TESS_CUDA_LAUNCH(copy_equal_runs_kernel<uint64_t>, blocks, THREADS, 0, s, *c);
+    case 4:
+        return TESS_CUDA_LAUNCH(copy_equal_runs_kernel<uint32_t>, blocks, THREADS, 0, s, *c);
+    case 2:
+        return TESS_CUDA_LAUNCH(copy_equal_runs_kernel<uint16_t>, blocks, THREADS, 0, s, *c);
+    default:
+        return TESS_CUDA_LAUNCH(copy_equal_runs_kernel<uint8_t>, blocks, THREADS, 0, s, *c);
+    }
+}
+
+static bool are_equal_copies(const tess_convert_runs_args *a)
+{
+    if (a->from != a->to || a->n_runs == 0 || a->runs[0].n == 0)
+        return false;
+    for (int64_t i = 1; i < a->n_runs; i++)
+        if (a->runs[i].n != a->runs[0].n)
+            return false;
+    return true;
+}
+
+static tess_status copy_equal_runs(tess_stream *s, const tess_convert_runs_args *a)
+{
+    for (int64_t begin = 0; begin < a->n_runs; begin += EQUAL_RUNS) {
+        equal_copies c = {};
+        c.length = a->runs[0].n;
+        for (int64_t i = begin; i < a->n_runs && c.n < EQUAL_RUNS; i++) {
+            c.x[c.n] = a->runs[i].x;
+            c.y[c.n++] = a->runs[i].y;
+        }
+        TESS_TRY(launch_equal_copies(s, &c, a->from));
+    }
+    return TESS_OK;
+}
+
 static tess_status convert_runs(tess_stream *s, const tess_convert_runs_args *a)
 {
     TESS_TRY(tess_check_convert_runs(a->from, a->to));
+    if (are_equal_copies(a))
+        return copy_equal_runs(s, a);
     for (int64_t begin = 0; begin < a->n_runs; begin += RUNS) {
         convert_call c = {};
         c.from = a->from;
