@@ -144,7 +144,7 @@ static tess_status open_flat(tess_planner *planner, const tess_plan_request *q, 
     const tess_coordinates at = tess_coordinates_by(c->degree, 0);
     c->n_stages = c->degree[TESS_AXIS_PP];
     c->n_micros = tess_coordinates_rounds(&at, tess_config_micro_batches(&c->config));
-    /* Of 1f1b few micro-batches repeat themselves, to a percent. Other schedules fill and drain for longer. */
+    /* 1f1b repeats itself after a few micro-batches. Other schedules fill and drain for longer. */
     const int64_t kind = c->config.parallelism.pipeline_parallel_schedule;
     const bool is_short = kind == TESS_PIPELINE_1F1B;
     const int64_t of_stage = q->options.full_ranks || !is_short ? MICROS_A_STAGE : MICROS_A_STAGE / 2;
