@@ -14,7 +14,7 @@ typedef struct dry_stream {
     tess_device *own;          /* the device of a stream that was created without one; else NULL */
     tess_kernels table;        /* rows that count, then call those of `inner` */
     const tess_kernels *inner; /* the host's table */
-    bool counts_alone;         /* of another device: its rows have no work space of the host's */
+    bool counts_alone;         /* its rows run on another device and need no work space of the host */
     tess_kernel_work work;
     tess_work_trace *trace; /* NULL: calls are not recorded */
     int depth;              /* rows that are running: some call others, whose work is already counted */
