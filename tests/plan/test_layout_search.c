@@ -225,6 +225,11 @@ static void bounds_hide_no_layout_of_offloaded_state(void)
                           model_json, "h100-sxm", "pp=1,pp=4");
 }
 
+static void bounds_hide_no_layout_with_shards_in_the_memory_of_hosts(void)
+{
+    bounds_hide_no_layout("training.global_batch_size=8 job.shards=host", model_json, "h100-sxm", NULL);
+}
+
 static void bounds_hide_no_layout_of_experts(void)
 {
     bounds_hide_no_layout(
@@ -370,6 +375,7 @@ static const test_case cases[] = {
     CASE(bounds_hide_no_layout_of_counted_gpus),
     CASE(bounds_hide_no_layout_of_offloaded_state),
     CASE(bounds_hide_no_layout_of_experts),
+    CASE(bounds_hide_no_layout_with_shards_in_the_memory_of_hosts),
     CASE(what_fits_is_sorted_and_is_what_its_plan_says),
     CASE(conditions_choose),
     CASE(memory_decides),

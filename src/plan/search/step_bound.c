@@ -605,6 +605,8 @@ static double state_bytes(const tess_step_bounds *b, const tess_search_layout *l
     const int replicas = l->degree[TESS_AXIS_REPLICATE], portion = shards * replicas;
     const bool keeps = l->strategy < TESS_STRATEGY_FULL || l->reshard == 0, cuts = l->strategy > TESS_STRATEGY_NONE;
     double bytes = 0;
+    if (b->request->config->job.shards == TESS_SHARDS_HOST) /* all of it is the host's */
+        return 0;
     if (!o->optimizer && l->offload < TESS_SEARCH_OFFLOAD_OPTIMIZER)
         bytes += share * p->state[TESS_POOL_OPTIMIZER] / (cuts ? shards : 1);
     const bool away = o->params || l->offload >= TESS_SEARCH_OFFLOAD_ALL;
