@@ -29,7 +29,7 @@ has_case ray-actor-died cause ray-actor-died 'actor poolWorker_0:3 on 192.0.2.14
 has_case ray-memory-monitor cause ray-memory-monitor \
     "actor ReferenceActor.__init__ on 192.0.2.9 (pid 308): the host's memory ran out" GPU
 has_case deepspeed-return-code cause killed 'a process got SIGKILL' 4011 'local rank'
-has_case ascend-hccl effect ascend-hccl-timeout 'only what follows from one' 'rank 1'
+has_case ascend-hccl effect ascend-hccl-timeout 'only what follows from one' 'rank 1:'
 has_case rocm-page-fault cause rocm-page-fault 'GPU node-3 (pid 5050, 0000:3d:00.0)'
 has_case jax-coordination effect jax-task-lost 'task 5: a process of JAX stopped answering'
 has_case jax-barrier-names effect jax-barrier 'tasks 1-3: processes of JAX did not come'
@@ -40,8 +40,8 @@ has_case srun-out-of-memory cause slurm-oom-kill 'tasks 1-3 on node-e: '
 has_case slurm-node-lost-tessera cause slurm-node-fail 'host h3: Slurm lost a host' h2
 has_case slurm-saved-before-limit cause tessera-interrupted 'the run was asked to stop; it saved and ended'
 has_case slurm-node-fail-host cause slurm-node-fail 'host node-g: Slurm lost a host' node-h
-has_case slurm-preempted cause slurm-preempted 'job 3451: a job of higher priority took the hosts'
-has_case slurm-time-limit cause slurm-time-limit 'job 3451: the job reached its time limit' gpu-a07
+has_case slurm-preempted cause slurm-preempted 'job 3451 on gpu-a07: a job of higher priority took the hosts'
+has_case slurm-time-limit cause slurm-time-limit 'job 3451 on gpu-a07: the job reached its time limit' 'host gpu-a07'
 has_case mpirun-signal cause killed 'rank 37 on node-j (pid 4242): a process got SIGKILL'
 has_case torchrun-all-at-once effect torchrun-child-failed 'ranks 0-1 on node-l ended in the same second' 'rank 0 '
 has_case watchdog-one-rank-absent-in-part-of-a-log effect pytorch-watchdog-timeout 'ranks 0,2-4 waited' 'rank 1 never'
@@ -281,7 +281,7 @@ says "a process of torch's spawn" 'local rank 2: a process got SIGKILL' \
     'torch.multiprocessing.spawn.ProcessExitedException: process 2 terminated with signal SIGKILL'
 says "the process that the kernel killed" 'host n1 (pid 4242): the kernel killed' \
     'Jan 10 11:43:09 n1 kernel: Out of memory: Killed process 4242 (python3) total-vm:1kB, anon-rss:1kB'
-says 'mpirun lost a host' 'host n2: mpirun lost a host' 'ORTE has lost communication with a remote daemon.' '' \
+says 'mpirun lost a host' 'host n2: mpirun lost its daemon' 'ORTE has lost communication with a remote daemon.' '' \
     '  HNP daemon   : [[12345,0],0] on node n1' '  Remote daemon: [[12345,0],1] on node n2'
 says 'a full disk is no full /dev/shm' 'a file could not be written, because its disk is full' 'OSError: [Errno 28] No space left on device'
 says "the host's memory is not the GPU's" 'the kernel killed a process' \
