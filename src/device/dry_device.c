@@ -14,7 +14,7 @@ typedef struct dry_stream {
     tess_device *own;          /* the device of a stream that was created without one; else NULL */
     tess_kernels table;        /* rows that count, then call those of `inner` */
     const tess_kernels *inner; /* the host's table */
-    bool counts_alone;         /* its device is not the host, whose work space the rows would take */
+    bool counts_alone;         /* a GPU's rows need no work space of the host; those of other devices run there */
     tess_kernel_work work;
     tess_work_trace *trace; /* NULL: calls are not recorded */
     int depth;              /* rows that are running: some call others, whose work is already counted */
@@ -129,7 +129,7 @@ static tess_status stream_create(tess_device *device, int n_threads, const char 
     TESS_TRY(TESS_NEW(device->mem, 1, "stream", &s));
     *s = (dry_stream){.table = counting_table(inner),
                       .inner = inner,
-                      .counts_alone = !device->properties.host_memory,
+                      .counts_alone = strncmp(device->properties.name, "cuda", strlen("cuda")) == 0,
                       .last_copy = -1};
     if (device->table->close == close_dry)
         s->number = ((dry_device *)device)->n_streams++;

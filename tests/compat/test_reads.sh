@@ -4,10 +4,11 @@
 . "$(dirname "$0")/../cli/support.sh"
 . "$project/tests/compat/cases.sh"
 
-# stays EXPECTED ACTUAL: the same text. An object of JSON may have got more keys: all lines are still there, in order.
+# stays EXPECTED ACTUAL: the same text. An object of JSON may have got more keys: all lines are still there, in order. A
+# sentence of doctor log may quote its line now.
 stays() {
     cmp -s "$1" "$2" && return
-    [[ $1 == *-json.txt ]] && ! diff <(sed 's/,$//' "$1") <(sed 's/,$//' "$2") | grep -q '^<'
+    [[ $1 == *-json.txt ]] && ! diff <(sed 's/,$//' "$1") <(sed 's/,$//; s/\("text": ".*\); its line: .*"$/\1"/' "$2") | grep -q '^<'
 }
 
 for folder in "$project"/tests/compat/*/; do
