@@ -329,7 +329,7 @@ static void tensor_tables_agree_with_float64(void)
         expect_float64(&p, &got);
         tess_cross_entropy row = rows_of(&p);
         const size_t size = tess_dtype_size(p.dtype), bytes = (size_t)p.V * size;
-        for (int64_t r = 0; r < p.n; r++) { /* aligned and not, then over the logits */
+        for (int64_t r = 0; r < p.n; r++) {                                 /* aligned and not, then over the logits */
             const size_t room = (size_t)(p.V + 19) / 4 * 4 * sizeof(float); /* whole vectors of 16 bytes */
             float *logits = aligned_alloc(16, room);
             char *dlogits = aligned_alloc(16, room);
