@@ -15,7 +15,7 @@ typedef struct room_answer {
     char message[1024];
 } room_answer;
 
-enum { MOST_PLACES = 64 };
+enum { MOST_PLACES = 64, OPEN_S = 120 }; /* OPEN_S: a driver that hangs ends the child after that time */
 
 /* A GPU, and the ranks that use it. */
 typedef struct room_place {
@@ -66,6 +66,7 @@ static _Noreturn void answer(const tess_config *config, int n_ranks, int to)
 {
     tess_mem *mem;
     room_answer a = {.bytes = 0};
+    alarm(OPEN_S);
     tess_status status = tess_mem_create(&mem);
     if (status == TESS_OK)
         status = find_room(mem, config, n_ranks, &a.bytes);
