@@ -1,6 +1,7 @@
 #include "train/device_room.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -48,7 +49,7 @@ static tess_status find_room(tess_mem *mem, const tess_config *config, int n_ran
 {
     room_place places[MOST_PLACES];
     int n = 0;
-    *bytes = 0;
+    *bytes = n_ranks > 0 ? INT64_MAX : 0;
     for (int rank = 0; rank < n_ranks; rank++)
         TESS_TRY(look_at(mem, tess_config_device(config), rank, places, &n));
     for (int i = 0; i < n; i++) {
@@ -57,7 +58,7 @@ static tess_status find_room(tess_mem *mem, const tess_config *config, int n_ran
             *bytes = 0;
             return TESS_OK;
         }
-        *bytes = *bytes == 0 || share < *bytes ? share : *bytes;
+        *bytes = share < *bytes ? share : *bytes;
     }
     return TESS_OK;
 }
@@ -90,7 +91,7 @@ tess_status tess_device_room(const tess_config *config, int n_ranks, int64_t *by
 {
     int ends[2];
     room_answer a;
-    TESS_CHECK(pipe(ends) == 0, TESS_E_IO, "a pipe to look at the GPUs: %s", strerror(errno));
+    TESS_CHECK(pipe2(ends, O_CLOEXEC) == 0, TESS_E_IO, "a pipe to look at the GPUs: %s", strerror(errno));
     const pid_t child = fork();
     if (child == 0)
         answer(config, n_ranks, ends[1]);

@@ -326,6 +326,8 @@ static void tensor_tables_agree_with_float64(void)
         answer want = solve(exact, &p), got = solve(tensor, &p);
         expect_bits("logprob", 0, got.logprob, want.logprob, p.n, TESS_F32);
         expect_bits("entropy", 0, got.entropy, want.entropy, p.n, TESS_F32);
+        if (p.dtype == TESS_F32)
+            expect_bits("dlogits in float32", 0, got.dlogits, want.dlogits, p.n * p.ldd, p.dtype);
         expect_float64(&p, &got);
         tess_cross_entropy row = rows_of(&p);
         const size_t size = tess_dtype_size(p.dtype), bytes = (size_t)p.V * size;

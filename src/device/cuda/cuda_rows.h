@@ -35,6 +35,7 @@ tess_status tess_cuda_gemm(tess_stream *s, const tess_gemm *g);
 tess_status tess_cuda_gemm_fused(tess_stream *s, const tess_gemm_fused *f);
 tess_status tess_cuda_attention_forward(tess_stream *s, const tess_attention *a);
 tess_status tess_cuda_attention_backward(tess_stream *s, const tess_attention_grad *g);
+tess_status tess_cuda_cross_entropy(tess_stream *s, const tess_cross_entropy *a);
 
 /* A product with leaves is computed in blocks of C. The sums of a block's leaves take at most this many bytes. */
 enum { TESS_CUDA_LEAF_BYTES = 64 << 20 };

@@ -35,12 +35,13 @@ struct exact_gradient {
     }
 };
 
-static tess_status cross_entropy(tess_stream *s, const tess_cross_entropy *a)
+tess_status tess_cuda_cross_entropy(tess_stream *s, const tess_cross_entropy *a)
 {
-    return cross_entropy_with<exact_gradient>(s, a);
+    return a->dtype == TESS_F32 ? cross_entropy_of<exact_gradient, float>(s, a)
+                                : cross_entropy_of<exact_gradient, cuda_bf16>(s, a);
 }
 
 void tess_kernels_cuda_cross_entropy(tess_kernels *k)
 {
-    k->cross_entropy = cross_entropy;
+    k->cross_entropy = tess_cuda_cross_entropy;
 }

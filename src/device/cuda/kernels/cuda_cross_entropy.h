@@ -208,13 +208,11 @@ static tess_status launch(tess_stream *s, const tess_cross_entropy *a, int64_t n
                                 : TESS_CUDA_LAUNCH((cross_entropy_kernel<W, E, false>), a->n, THREADS, bytes, s, *a);
 }
 
-template <typename W> static tess_status cross_entropy_with(tess_stream *s, const tess_cross_entropy *a)
+/* E: the dtype of the gradients */
+template <typename W, typename E> static tess_status cross_entropy_of(tess_stream *s, const tess_cross_entropy *a)
 {
-    const int64_t n_chunks = (a->V + TESS_SOFTMAX_CHUNK - 1) / TESS_SOFTMAX_CHUNK;
     TESS_TRY(tess_check_cross_entropy(a));
-    if (a->n == 0)
-        return TESS_OK;
-    return a->dtype == TESS_F32 ? launch<W, float>(s, a, n_chunks) : launch<W, cuda_bf16>(s, a, n_chunks);
+    return a->n == 0 ? TESS_OK : launch<W, E>(s, a, (a->V + TESS_SOFTMAX_CHUNK - 1) / TESS_SOFTMAX_CHUNK);
 }
 
 #endif

@@ -80,18 +80,12 @@ struct approximate_gradient {
             piece.words[k] = tensor_pack(x[2 * k], x[2 * k + 1]);
         *(tensor_piece *)to = piece;
     }
-
-    static __device__ inline void store(float *to, const float (&x)[WIDE])
-    {
-        TESS_CUDA_UNROLL
-        for (int k = 0; k < WIDE; k++)
-            to[k] = x[k];
-    }
 };
 
 static tess_status cross_entropy(tess_stream *s, const tess_cross_entropy *a)
 {
-    return cross_entropy_with<approximate_gradient>(s, a);
+    return a->dtype == TESS_F32 ? tess_cuda_cross_entropy(s, a)
+                                : cross_entropy_of<approximate_gradient, cuda_bf16>(s, a);
 }
 
 void tess_kernels_cuda_tensor_cross_entropy(tess_kernels *k)
