@@ -40,7 +40,8 @@ static const log_case logs[] = {
     {"srun: error: Task launch for StepId=77.0 failed on node n3: Job credential expired\nsrun: Job step aborted\n",
      "host n3: a host did not accept Slurm's credential", NULL},
     {"      Reason:       OOMKilled\n      Exit Code:    137\n", "the kernel killed a process of a container", NULL},
-    {"job-worker-3   0/1     OOMKilled   0          12m\n", "pod job-worker-3: the memory limit", NULL},
+    {"job-worker-3   0/1     OOMKilled   0          12m\n",
+     "pod job-worker-3: the kernel killed a process of a container", NULL},
     {"1m Normal Preempted pod/job-worker-3 Preempted by pod 7c9e on node gpu-4\n"
      "torch.distributed.DistBackendError: NCCL timeout after 1800 seconds\n",
      "pod job-worker-3 on gpu-4: a pod of higher", NULL},
