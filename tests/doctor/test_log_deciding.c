@@ -16,6 +16,11 @@ static const struct {
     const char *id, *words, *text; /* words: part of the headline; a leading "!" means that it must not be there */
 } samples[] = {
     /* no error ended the run */
+    /* a class is not worded closer than its text: no checkpoint, no file, no task that ended */
+    {"python-name-missing", "!file or folder",
+     "  File \"h5o.pyx\", line 7, in h5o.open\nKeyError: \"Unable to open object (object 'odd' doesn't exist)\"\n"},
+    {"none", "or the step was cancelled", "srun: Job step aborted: Waiting up to 32 seconds for job step\n"},
+    {"kubernetes-oom", "mostly at the container's limit", "      Reason:       OOMKilled\n"},
     {"none", "!memory",
      "INFO 05-02 11:00:01 runner.py:7] Graphs may take another GiB per GPU. If you are running out of memory, lower "
      "the "

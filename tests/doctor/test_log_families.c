@@ -111,7 +111,7 @@ static const sample storage_and_peers[] = {
     {"The replica workerpool1-1 exited with a non-zero status of 1. Termination reason: Error.\n",
      "actor workerpool1-1: an operator of Kubernetes saw a pod of the job end", false},
     {"The replica workerpool0-0 ran out-of-memory and exited with a non-zero status of 137(OOM).\n",
-     "actor workerpool0-0: the memory limit of a container was reached", true},
+     "actor workerpool0-0: the kernel killed a process of a container for memory", true},
     {"RuntimeError: Failed to download s3://data/train/index.json -> /tmp/x/train/index.json. Got errors:\n",
      "an object store (S3, GCS, Azure) did not serve a request: s3://data/train/index.json", true},
     {"[unset]: aborting job:\nFatal error in PMPI_Init_thread:\nInternal MPI error!, error stack:\n"

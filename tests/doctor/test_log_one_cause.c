@@ -39,8 +39,9 @@ static const log_case logs[] = {
      NULL},
     {"srun: error: Task launch for StepId=77.0 failed on node n3: Job credential expired\nsrun: Job step aborted\n",
      "host n3: a host did not accept Slurm's credential", NULL},
-    {"      Reason:       OOMKilled\n      Exit Code:    137\n", "the memory limit of a container", NULL},
-    {"job-worker-3   0/1     OOMKilled   0          12m\n", "pod job-worker-3: the memory limit", NULL},
+    {"      Reason:       OOMKilled\n      Exit Code:    137\n", "the kernel killed a process of a container", NULL},
+    {"job-worker-3   0/1     OOMKilled   0          12m\n",
+     "pod job-worker-3: the kernel killed a process of a container", NULL},
     {"1m Normal Preempted pod/job-worker-3 Preempted by pod 7c9e on node gpu-4\n"
      "torch.distributed.DistBackendError: NCCL timeout after 1800 seconds\n",
      "pod job-worker-3 on gpu-4: a pod of higher", NULL},
@@ -196,7 +197,7 @@ static const log_case logs[] = {
     {"job-worker-0   0/1     CreateContainerError   0          2m29s\n"
      "Warning  Failed  113s   kubelet  Error: container create failed: runc create failed: unable to start container "
      "process: container init was OOM-killed (memory limit too low?)\n",
-     "pod job-worker-0: the memory limit of a container was reached", NULL},
+     "pod job-worker-0: the kernel killed a process of a container for memory", NULL},
     {"[Thu Dec  7 00:05:15 2017] Memory cgroup out of memory: Kill process 72 (java) score 0 or sacrifice child\n"
      "[Thu Dec  7 00:05:15 2017] Killed process 42 (java) total-vm:20255636kB, anon-rss:466160kB, file-rss:13684kB\n",
      "process (pid 42): the kernel killed a process, because its container or cgroup reached its memory limit", NULL},
@@ -305,7 +306,7 @@ static const log_case logs[] = {
      "   "
      "RESTARTS   AGE\ntrainer-master-0                                      1/1     Running     0          12m\n"
      "trainer-worker-0                                      0/1     OOMKilled   0          12m\n",
-     "pod trainer-worker-0: the memory limit of a container was reached", NULL},
+     "pod trainer-worker-0: the kernel killed a process of a container for memory", NULL},
     {"Kill task failed     root      2026-01-01T00:00:00 n3\n",
      "host n3: Slurm takes no more jobs to a host, or put it down: Kill task failed", NULL},
     {"=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   RANK 3 PID 77 RUNNING AT n2\n"
