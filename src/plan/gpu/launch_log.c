@@ -86,7 +86,7 @@ static void add(tess_launch_log *log, const tess_gpu_launch *l)
 }
 
 /* ---- Lines ---- */
-/* A word of a line that is a number, and the count of a launch that it adds to. `offset` NO_COUNT: it only is checked.
+/* A word of a line that is a number, and the count of a launch that it adds to. `offset` NO_COUNT: it is only checked.
  */
 enum { NO_COUNT = -1 };
 typedef struct log_word {

@@ -207,23 +207,6 @@ template <typename N> static inline N __shfl_xor_sync(unsigned mask, N mine, uns
     return __shfl_sync(mask, mine, threadIdx.x % 32 ^ bits);
 }
 
-static inline unsigned __ballot_sync(unsigned mask, bool mine)
-{
-    cuda_shim_words words = {};
-    unsigned all = 0;
-    (void)mask;
-    words.bytes[0] = mine;
-    const cuda_shim_words *given = cuda_shim_share(&words);
-    for (unsigned lane = 0; lane < 32; lane++)
-        all |= (unsigned)given[lane].bytes[0] << lane;
-    return all;
-}
-
-static inline int __popc(unsigned x)
-{
-    return __builtin_popcount(x);
-}
-
 template <typename N> static inline N atomicAdd(N *to, N value)
 {
     N old = *to;
