@@ -20,7 +20,7 @@ tess_status tess_gemm_grouped_check(const tess_gemm_grouped *x);
 
 /* Computes gemm_fused with the other rows of the stream's table. */
 tess_status tess_gemm_fused_by_rows(tess_stream *s, const tess_gemm_fused *f);
-/* Computes what follows a product, which is stored in f->g.c. */
+/* Computes what follows the product of f, which is stored already. */
 tess_status tess_gemm_follow(tess_stream *s, const tess_gemm_fused *f);
 /* Computes gemm_grouped one product after another, with `gemm` and `gemm_fused` of the stream's table. */
 tess_status tess_gemm_grouped_by_rows(tess_stream *s, const tess_gemm_grouped *x);

@@ -17,7 +17,16 @@
 #include "base/mem/scoped.h"
 #include "device/cuda/cublas_lt.h"
 
-enum { PROPOSALS = 8, MEMBERS = 6, PROBE_ROWS = 2048, PROBE_COLUMNS = 1024, FEW_ROWS = 64, ALIGNMENT = 16, UNIT = 8, SMALL_WEIGHTS = 1 << 22 };
+enum {
+    PROPOSALS = 8,
+    MEMBERS = 6,
+    PROBE_ROWS = 2048,
+    PROBE_COLUMNS = 1024,
+    FEW_ROWS = 64,
+    ALIGNMENT = 16,
+    UNIT = 8,
+    SMALL_WEIGHTS = 1 << 22
+};
 
 /* The key of a plan. m and n are the size of C; m is 0 if the plan serves any number of rows. */
 typedef struct product_key {
@@ -481,9 +490,9 @@ static tess_status gemm_fused(tess_stream *s, const tess_gemm_fused *f)
                                                         : ((cuda_stream *)s)->own.gemm_fused(s, f);
 }
 
-/* Whether the plug-in computes a product of a group, all of them in one launch. A call of cuBLAS each leaves most of the
- * GPU idle while rows are few, and computes faster once they are many. The choice must not depend on their number, nor
- * on that of the products, because the bits do: it depends on the size of the weights. */
+/* Whether the plug-in computes a product of a group, all of them in one launch. A call of cuBLAS each leaves most of
+ * the GPU idle while rows are few, and computes faster once they are many. The choice must not depend on their number,
+ * nor on that of the products, because the bits do: it depends on the size of the weights. */
 static bool is_of_small_weights(const tess_gemm *g)
 {
     return (g->trans_a ? g->m : g->k) * g->n <= SMALL_WEIGHTS;
