@@ -20,8 +20,16 @@ tess_status tess_gemm_grouped_check(const tess_gemm_grouped *x);
 
 /* Computes gemm_fused with the other rows of the stream's table. */
 tess_status tess_gemm_fused_by_rows(tess_stream *s, const tess_gemm_fused *f);
+/* Computes what follows the product of f, which is stored already. */
+tess_status tess_gemm_follow(tess_stream *s, const tess_gemm_fused *f);
 /* Computes gemm_grouped one product after another, with `gemm` and `gemm_fused` of the stream's table. */
 tess_status tess_gemm_grouped_by_rows(tess_stream *s, const tess_gemm_grouped *x);
+/* Computes gemm_grouped: with `several` the products that have no terms and no leaves, up to TESS_GEMM_SEVERAL at a
+ * time, and the others with the stream's table. Those that `several` gets have rows and columns, and each of their
+ * matrices at most 2^30 elements. */
+enum { TESS_GEMM_SEVERAL = 60 };
+typedef tess_status tess_gemm_several(tess_stream *s, const tess_gemm *products, int n);
+tess_status tess_gemm_grouped_by(tess_stream *s, const tess_gemm_grouped *x, tess_gemm_several *several);
 /* Computes a checked product with leaves, by calling `gemm` without leaves. */
 tess_status tess_gemm_leaves_by_rows(tess_stream *s, const tess_gemm_fused *f);
 

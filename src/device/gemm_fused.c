@@ -1,7 +1,7 @@
-/* Fused products, and groups of products, computed with the other rows of the stream's table. This is their
- * definition, and the implementation for tables that have no faster one: the first term, then each further term, then
- * what follows. The gradient of y, which is the product C, is stored in y's memory. Without y it is stored in the work
- * space, for a few rows at a time. */
+/* Fused products, computed with the other rows of the stream's table. This is their definition, and the implementation
+ * for tables that have no faster one: the first term, then each further term, then what follows. The gradient of y,
+ * which is the product C, is stored in y's memory. Without y it is stored in the work space, for a few rows at a time.
+ */
 #include "device/gemm_check.h"
 
 #include <inttypes.h>
@@ -110,25 +110,31 @@ static tess_status replace_by_gradients(tess_stream *s, const tess_gemm_fused *f
                                                              .dtype = dtype});
 }
 
+tess_status tess_gemm_follow(tess_stream *s, const tess_gemm_fused *f)
+{
+    switch (f->then) {
+    case TESS_THEN_ACT:
+        return activate(s, f);
+    case TESS_THEN_ACT_BACKWARD:
+        return replace_by_gradients(s, f, f->g.c);
+    default:
+        return TESS_OK;
+    }
+}
+
 /* Computes all rows of f. */
 static tess_status compute(tess_stream *s, const tess_gemm_fused *f)
 {
-    tess_gemm g = f->g;
-    const bool sums = f->n_terms > 0 && g.c_dtype != TESS_F32;
+    tess_gemm_fused x = *f;
+    const bool sums = f->n_terms > 0 && f->g.c_dtype != TESS_F32;
     if (sums || f->then == TESS_THEN_ACT_BACKWARD) {
-        g.c_dtype = sums ? TESS_F32 : g.c_dtype;
-        g.ldc = g.n;
-        g.c = f->then == TESS_THEN_ACT_BACKWARD && f->y != NULL ? f->y : f->work;
+        x.g.c_dtype = sums ? TESS_F32 : f->g.c_dtype;
+        x.g.ldc = f->g.n;
+        x.g.c = f->then == TESS_THEN_ACT_BACKWARD && f->y != NULL ? f->y : f->work;
     }
-    TESS_TRY(s->kernels->gemm(s, &g));
-    TESS_TRY(add_terms(s, f, &g));
-    if (sums)
-        return round_sums(s, &g, &f->g);
-    if (f->then == TESS_THEN_ACT)
-        return activate(s, f);
-    if (f->then == TESS_THEN_NOTHING)
-        return TESS_OK;
-    return replace_by_gradients(s, f, g.c);
+    TESS_TRY(s->kernels->gemm(s, &x.g));
+    TESS_TRY(add_terms(s, f, &x.g));
+    return sums ? round_sums(s, &x.g, &f->g) : tess_gemm_follow(s, &x);
 }
 
 tess_status tess_gemm_fused_by_rows(tess_stream *s, const tess_gemm_fused *f)
@@ -152,35 +158,4 @@ tess_status tess_gemm_fused_by_rows(tess_stream *s, const tess_gemm_fused *f)
 tess_status tess_ref_gemm_fused(tess_stream *s, const tess_gemm_fused *f)
 {
     return tess_gemm_fused_by_rows(s, f);
-}
-
-/* ---- Groups ---- */
-tess_status tess_gemm_grouped_check(const tess_gemm_grouped *x)
-{
-    TESS_CHECK(x->n_products >= 0, TESS_E_INVALID, "gemm_grouped: %" PRId64 " products", x->n_products);
-    for (int64_t i = 0; i < x->n_products; i++) {
-        const tess_gemm_fused *f = &x->products[i];
-        TESS_CHECK(f->g.ab_dtype == x->ab_dtype, TESS_E_INVALID,
-                   "gemm_grouped: product %" PRId64 " has operands %s, but the call says %s", i,
-                   tess_dtype_name(f->g.ab_dtype), tess_dtype_name(x->ab_dtype));
-        TESS_TRY_CTX(tess_gemm_is_plain(f) ? tess_gemm_check(&f->g) : tess_gemm_fused_check(f),
-                     "gemm_grouped: product %" PRId64, i);
-    }
-    return TESS_OK;
-}
-
-tess_status tess_gemm_grouped_by_rows(tess_stream *s, const tess_gemm_grouped *x)
-{
-    TESS_TRY(tess_gemm_grouped_check(x));
-    for (int64_t i = 0; i < x->n_products; i++) {
-        tess_gemm_fused f = x->products[i];
-        f.work = x->work;
-        TESS_TRY(tess_gemm_is_plain(&f) ? s->kernels->gemm(s, &f.g) : s->kernels->gemm_fused(s, &f));
-    }
-    return TESS_OK;
-}
-
-tess_status tess_ref_gemm_grouped(tess_stream *s, const tess_gemm_grouped *x)
-{
-    return tess_gemm_grouped_by_rows(s, x);
 }

@@ -83,9 +83,9 @@ typedef struct tess_gemm_fused {
 size_t tess_gemm_fused_work(int64_t m, int64_t n, bool terms, tess_then then, tess_dtype c_dtype);
 
 /* Products that are computed as one job: the threads share the tiles of all of them. Each product has the bits of
- * `gemm` (without terms and `then`) or `gemm_fused` for it alone, so neither the other products nor their number
- * matter. Products may have no rows or no k, and may differ in every size. No result may overlap another product's
- * result or operands.
+ * `gemm` (without terms and `then`) or `gemm_fused` for it alone, or on a GPU with cuBLAS those of its own in a group.
+ * So neither the other products nor their number matter. Products may have no rows or no k, and may differ in every
+ * size. No result may overlap another product's result or operands.
  *
  * Experts of a layer: forward and for the gradient of the input, products differ in m; for the gradient of the weight
  * they differ in k. */

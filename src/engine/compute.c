@@ -14,11 +14,19 @@ tess_status tess_compute_open(const char *name, int number, tess_stream *host, t
 
 /* If the launcher does not tell a rank its number on the host, the rank's global number serves: ranks of one host
  * have consecutive numbers, so they are spread over its devices, too. */
-tess_status tess_compute_open_of_rank(const char *name, int rank, tess_stream *host, tess_compute *c)
+tess_status tess_compute_number(int rank, int *number)
 {
     tess_environment environment;
     TESS_TRY(tess_environment_read(&environment));
-    return tess_compute_open(name, environment.local_rank >= 0 ? environment.local_rank : rank, host, c);
+    *number = environment.local_rank >= 0 ? environment.local_rank : rank;
+    return TESS_OK;
+}
+
+tess_status tess_compute_open_of_rank(const char *name, int rank, tess_stream *host, tess_compute *c)
+{
+    int number;
+    TESS_TRY(tess_compute_number(rank, &number));
+    return tess_compute_open(name, number, host, c);
 }
 
 tess_status tess_compute_hooks(tess_compute *c, const tess_model *model, const tess_hooks *hooks,

@@ -21,7 +21,9 @@ typedef struct tess_compute {
 /* Opens the device `name` for caller `number` on this host (as in tess_device_open). On the host the stream is
  * `host`; otherwise it is a new stream with as many threads. */
 tess_status tess_compute_open(const char *name, int number, tess_stream *host, tess_compute *compute);
-/* Opens the device for a rank of the job. Its number on the host is that of the environment. */
+/* Returns the number of a rank on its host, by the environment: the device that it opens follows from it. */
+tess_status tess_compute_number(int rank, int *number);
+/* Opens the device for a rank of the job. */
 tess_status tess_compute_open_of_rank(const char *name, int rank, tess_stream *host, tess_compute *compute);
 /* Makes the executor's hooks: wraps `hooks` in staging if their memory is on the host and the device is not;
  * otherwise uses them unchanged. */

@@ -5,6 +5,7 @@
 #include "base/os/memory_group.h"
 #include "base/text/text.h"
 #include "comm/agree.h"
+#include "engine/compute.h"
 #include "engine/model/model_file.h"
 #include "plan/batch_choice.h"
 #include "tessera/comm.h"
@@ -37,21 +38,35 @@ static bool is_by_rank(const tess_config *config)
     return has_budget(config) || tess_config_is_on_gpu(config);
 }
 
-/* Finds the bytes that a rank may take by its budget or on its GPU, or else the n_here ranks of this host. *room 0: not
- * known. */
-static tess_status room_of(const tess_config *config, int n_here, int64_t *room)
+/* Whether the room is what is free on the ranks' GPUs. */
+static bool is_by_gpu(const tess_config *config)
+{
+    return !has_budget(config) && tess_config_is_on_gpu(config);
+}
+
+/* Returns the bytes that the ranks of this host may take, or a rank by its budget. 0: not known. */
+static int64_t room_here(const tess_config *config)
 {
     bool by_group;
-    *room = config->training.memory_budget;
     if (has_budget(config))
-        return TESS_OK;
-    if (tess_config_is_on_gpu(config)) {
-        TESS_TRY_CTX(tess_device_room(config, n_here, room), "training.local_batch_size=auto");
-        *room = (int64_t)(free_share * (double)*room);
-        return TESS_OK;
-    }
+        return config->training.memory_budget;
     const uint64_t available = tess_memory_available(&by_group);
-    *room = available != UINT64_MAX ? (int64_t)(free_share * (double)available) : 0;
+    return available != UINT64_MAX ? (int64_t)(free_share * (double)available) : 0;
+}
+
+/* Returns the bytes that a rank may take of its GPU, as the ranks see theirs. */
+static int64_t room_of_gpu(const tess_device_seen *seen, int n)
+{
+    return (int64_t)(free_share * (double)tess_device_least_share(seen, n));
+}
+
+/* The same before any rank is started. All of them are on this host. */
+static tess_status look_at_gpus(tess_mem *mem, const tess_config *config, int n_ranks, int64_t *room)
+{
+    TESS_AUTO(tess_mem_drop) tess_device_seen *seen = NULL;
+    TESS_TRY(TESS_NEW(mem, (size_t)n_ranks, "GPUs of ranks", &seen));
+    TESS_TRY_CTX(tess_device_look(config, 0, n_ranks, seen), "training.local_batch_size=auto");
+    *room = room_of_gpu(seen, n_ranks);
     return TESS_OK;
 }
 
@@ -164,8 +179,11 @@ tess_status tess_train_choose_batch(tess_mem *mem, const tess_task_kind *kind, i
     tess_memory_plan plan = tess_memory_plan_of(config, n_trainers);
     plan.n_drawing = n_ranks - n_trainers;
     plan.task = kind->dry;
-    int64_t room;
-    TESS_TRY(room_of(config, n_ranks, &room));
+    int64_t room = 0;
+    if (is_by_gpu(config))
+        TESS_TRY(look_at_gpus(mem, config, n_ranks, &room));
+    else
+        room = room_here(config);
     const batch_memory m = {mem, &model, &plan, n_trainers, (double)room, is_by_rank(config)};
     return choose(kind, &m, n_ranks, reporter, config);
 }
@@ -176,13 +194,51 @@ static void report_line(void *self, const char *text)
     tess_trainer_note(self, "%s", text);
 }
 
+/* Returns the number of ranks of this rank's host before it, and of the host that has most. */
+static int turn_of(const tess_team *all, int *n_turns)
+{
+    const int rank = tess_team_rank(all), size = tess_team_size(all);
+    int turn = 0;
+    *n_turns = 0;
+    for (int i = 0; i < size; i++) {
+        int before = 0;
+        for (int j = 0; j < i; j++)
+            before += tess_team_host(all, j) == tess_team_host(all, i);
+        *n_turns = before + 1 > *n_turns ? before + 1 : *n_turns;
+        turn = i == rank ? before : turn;
+    }
+    return turn;
+}
+
+/* Finds what a rank may take of its GPU. Each rank looks at its own, which its launcher may hide from the others. Ranks
+ * of a host take turns: they may share a GPU. Collective. */
+static tess_status ask_gpus(tess_trainer *t, int64_t *room)
+{
+    TESS_AUTO(tess_mem_drop) tess_device_seen *seen = NULL;
+    tess_team *all = tess_runtime_team(t->runtime);
+    tess_device_seen mine = {.left = 0};
+    tess_status status = TESS_OK;
+    int number, n_turns;
+    const int turn = turn_of(all, &n_turns), n = tess_team_size(all);
+    TESS_TRY(tess_compute_number(tess_team_rank(all), &number));
+    TESS_TRY(TESS_NEW(t->mem, (size_t)n, "GPUs of ranks", &seen));
+    for (int i = 0; i < n_turns; i++) {
+        if (i == turn)
+            status = tess_device_look(&t->config, number, 1, &mine);
+        TESS_TRY(tess_barrier(all, NULL));
+    }
+    mine.host = tess_team_host(all, tess_team_rank(all));
+    TESS_TRY_CTX(tess_team_agree(all, status), "training.local_batch_size=auto");
+    TESS_TRY(tess_all_gather(all, &mine, seen, sizeof(mine), TESS_U8, NULL));
+    *room = room_of_gpu(seen, n);
+    return TESS_OK;
+}
+
 /* Returns the room of the host that has least. If hosts have different numbers of ranks, it is that of a rank.
  * Collective. */
-static tess_status find_room(const tess_trainer *t, const tess_memory_plan *plan, int64_t *room, bool *of_rank)
+static tess_status ask_hosts(tess_trainer *t, const tess_memory_plan *plan, int64_t *room, bool *of_rank)
 {
-    const int64_t n_here = plan->n_local + plan->n_drawing;
-    int64_t mine = 0;
-    TESS_TRY(tess_team_agree(tess_runtime_team(t->runtime), room_of(&t->config, (int)n_here, &mine)));
+    const int64_t n_here = plan->n_local + plan->n_drawing, mine = room_here(&t->config);
     int64_t least[] = {mine, mine / n_here, n_here, -n_here};
     TESS_TRY(tess_all_reduce(tess_runtime_team(t->runtime), least, least, 4, TESS_I64, TESS_MIN, NULL));
     const bool is_even = least[2] == -least[3];
@@ -210,9 +266,9 @@ tess_status tess_trainer_choose_batch(tess_trainer *t)
 {
     tess_team *all = tess_runtime_team(t->runtime);
     const tess_memory_plan plan = tess_trainer_plan(t);
-    int64_t room;
-    bool of_rank;
-    TESS_TRY(find_room(t, &plan, &room, &of_rank));
+    int64_t room = 0;
+    bool of_rank = true;
+    TESS_TRY(is_by_gpu(&t->config) ? ask_gpus(t, &room) : ask_hosts(t, &plan, &room, &of_rank));
     const tess_status status = tess_team_rank(all) == 0 ? choose_on_first(t, room, of_rank) : TESS_OK;
     TESS_TRY(tess_team_agree(all, status));
     return tess_broadcast(all, &t->config.training.local_batch_size, 1, TESS_I64, 0, NULL);

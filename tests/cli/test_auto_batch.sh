@@ -66,9 +66,12 @@ expect "and both are kept" 0 "batch: 6 rows of 1009 tokens a step, in micro-batc
 expect "a pipeline of 3 stages" 0 "in micro-batches of 2" train pp -n 3 training.steps=1 training.global_batch_size=6 \
     parallelism.pipeline_parallel_degree=3 training.memory_budget=1GiB
 
-# The budget is that of each rank. With 2 rows, the largest rank of this pipeline needs 7.7 MiB, and the mean is 6.9 MiB.
+# The budget is that of each rank. With 2 rows the mean of this pipeline's ranks is 0.9 of what the largest needs, which depends on
+# the kernels of the machine.
+needs=$(sed -n 's/.*auto: 2 rows, which need \([0-9.]*\) MiB.*/\1/p' output)
 expect "the largest rank of a pipeline counts" 0 "auto: 1 row, which needs" train alike -n 3 training.steps=1 \
-    training.global_batch_size=6 parallelism.pipeline_parallel_degree=3 training.memory_budget=7500KiB
+    training.global_batch_size=6 parallelism.pipeline_parallel_degree=3 \
+    training.memory_budget="$(LC_ALL=C awk -v mib="$needs" 'BEGIN { print int(0.97 * mib * 1024) }')KiB"
 
 # Commands that do not choose take a number that the run may choose.
 odd="training.passes=4 training.global_batch_size=10 training.seq_len=64 training.steps=1"

@@ -124,7 +124,7 @@ echo "the ship" >prompts.txt
 short=(training.steps=2 training.mixed_precision_param=bfloat16)
 TESSERA_CPU=ref "$tessera" "${args[@]}" "${short[@]}" job.dump_folder=narrow job.device=cpu >narrow.log 2>&1 || fail "bfloat16 on ref: $(tail -n 3 narrow.log)"
 TESSERA_CUBLAS=own "$tessera" "${args[@]}" "${short[@]}" job.dump_folder=tensor >tensor.log 2>&1 || fail "tensor cores: $(tail -n 3 tensor.log)"
-grep -qF ': kernels cuda-tc 9.0 r4' tensor.log && pass "tensor cores and their revision are in the name" || fail "which kernels: $(head -n 8 tensor.log)"
+grep -qF ': kernels cuda-tc 9.0 r5' tensor.log && pass "tensor cores and their revision are in the name" || fail "which kernels: $(head -n 8 tensor.log)"
 awk -v a="$(last_loss narrow.log)" -v b="$(last_loss tensor.log)" 'BEGIN { exit !(a > 1 && b > 1 && (a - b) ^ 2 < 1e-4 * a ^ 2) }' &&
     pass "tensor cores: a loss of $(last_loss tensor.log)" || fail "tensor cores: a loss of $(last_loss tensor.log), ref's is $(last_loss narrow.log)"
 expect "tensor cores: one policy" 0 "exactly on-policy" env TESSERA_CUBLAS=own "$tessera" verify on-policy narrow/model --device cuda --dtype bfloat16 \
@@ -181,5 +181,24 @@ auto=(train run.yaml job.dump_folder=auto training.local_batch_size=auto trainin
     validation.enable=false training.mixed_precision_param=float32)
 expect "a GPU's memory chooses the micro-batch" 0 "what is free on its GPU" "$tessera" "${auto[@]}" job.device=cuda training.steps=1 -n 2
 grep -q "auto: 4 rows, which need" output && pass "no rank is idle" || fail "$(cat output)"
+# Ranks that a foreign launcher starts look at their own GPU. Their share of one GPU, and a GPU each:
+ranks() { # FOLDER GPU_OF_RANK_0 GPU_OF_RANK_1
+    local rank gpus=("$2" "$3") port=$((20000 + $$ % 10000))
+    for rank in 0 1; do
+        RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port TORCHELASTIC_RUN_ID=$1 \
+            CUDA_VISIBLE_DEVICES=${gpus[rank]} CUDA_FAKE=devices=2,memory=100000000 \
+            "$tessera" "${auto[@]}" job.dump_folder="$1" job.device=cuda training.steps=1 >"$1.$rank" 2>&1 </dev/null &
+    done
+    wait
+}
+room() { grep -ho 'rows*, which needs* .* of [0-9.]* MiB' "$1".[01] | sed 's/.* of //'; }
+ranks shared 1 1
+ranks apart 1 0
+[[ $(room shared) == "42.9 MiB" ]] && pass "ranks that share a GPU share its memory" || fail "one GPU: $(head -n 5 shared.*)"
+[[ $(room apart) == "85.8 MiB" ]] && pass "ranks with a GPU each have its memory" || fail "two GPUs: $(head -n 5 apart.*)"
+
+# A driver that ends the process that asks it.
+expect "a process that looks and is ended" 1 "the process that looks at the memory of the GPUs was ended by signal 6" \
+    env CUDA_FAKE=fail=cuMemGetInfo_v2:1:die "$tessera" "${auto[@]}" job.dump_folder=ended job.device=cuda training.steps=1 -n 2
 expect "a resume keeps it on the host" 0 "auto: 4 rows, as in the checkpoint" "$tessera" "${auto[@]}" job.device=cpu training.steps=2 -n 1
 finish

@@ -10,7 +10,7 @@
 #include "device/gemm_check.h"
 #include "device/stream_impl.h"
 
-static const char *const table_names[] = {"ref", "avx2", "avx512", "avx512_bf16", "amx", "cuda"};
+static const char *const table_names[] = {"ref", "avx2", "avx512", "avx512_bf16", "amx", "cuda", "cuda-tc"};
 enum { N_TABLES = sizeof(table_names) / sizeof(table_names[0]), MOST_GROUPS = 128, MOST_THREADS = 4, K2 = 45, K3 = 20 };
 
 /* The products of a layer of experts. */
@@ -293,12 +293,17 @@ static void expect_accurate(const problem *p, const char *table)
     }
 }
 
+/* Whether a table is that of a GPU, on the shim. */
+static bool is_cuda(int table)
+{
+    return strncmp(table_names[table], "cuda", 4) == 0;
+}
+
 static tess_stream *open_stream(int table, int n_threads)
 {
     tess_stream *s;
-    EXPECT_OK(strcmp(table_names[table], "cuda") == 0
-                  ? cuda_shim_stream(test_mem(), false, &s)
-                  : tess_stream_create(test_mem(), n_threads, table_names[table], &s));
+    EXPECT_OK(is_cuda(table) ? cuda_shim_stream(test_mem(), strcmp(table_names[table], "cuda-tc") == 0, &s)
+                             : tess_stream_create(test_mem(), n_threads, table_names[table], &s));
     return s;
 }
 
@@ -312,7 +317,7 @@ static void check_table(const problem *p, int table)
         want[i] = array_make((int64_t)p->at[i].bytes, TESS_U8);
         memcpy(want[i].data, p->at[i].data, p->at[i].bytes);
     }
-    for (int n_threads = 1; n_threads <= MOST_THREADS; n_threads++) {
+    for (int n_threads = 1; n_threads <= (is_cuda(table) ? 1 : MOST_THREADS); n_threads++) {
         tess_stream *s = open_stream(table, n_threads);
         set_before(p);
         together(s, p);
@@ -336,10 +341,10 @@ static void check_table(const problem *p, int table)
 static bool worth_computing(const problem *p, int table)
 {
     const tess_kernels *kernels;
-    bool is_cuda = strcmp(table_names[table], "cuda") == 0, is_slow = table == 0 || is_cuda;
-    if (is_cuda && cuda_shim_is_slow())
+    const bool is_slow = table == 0 || is_cuda(table);
+    if (is_cuda(table) && cuda_shim_is_slow())
         return false;
-    return (is_cuda || tess_kernels_select(table_names[table], &kernels) == TESS_OK) &&
+    return (is_cuda(table) || tess_kernels_select(table_names[table], &kernels) == TESS_OK) &&
            !(is_slow && p->all_rows * p->of->n * p->of->k > 1000000);
 }
 
@@ -383,6 +388,61 @@ static void gradients_of_weights_have_the_bits_of_each_alone(void)
     check_kind(WEIGHT_ADDED);
 }
 
+/* The shim's sanitizers and the interpreter of PTX see both tiles of tensor cores, too: of few rows, and of more. */
+static void a_gpu_computes_small_groups_of_all_kinds(void)
+{
+    static const group_case of[] = {{"small", 40, 72, 5, {0, 1, 20, 3, 17}}, {"small weights", 24, 9, 3, {5, 0, 30}}};
+    static problem p;
+    for (int i = 0; i < 2 * (WEIGHT_ADDED + 1); i++)
+        for (int table = 0; table < N_TABLES; table++)
+            if (is_cuda(table)) {
+                problem_make(&p, (kind)(i / 2), &of[i % 2], TESS_BF16);
+                check_table(&p, table);
+                problem_free(&p);
+            }
+}
+
+/* Returns the number of lines of a file that name a launch of the kernel. */
+static int count_launches(const char *path, const char *kernel)
+{
+    char line[256];
+    int n = 0;
+    FILE *log = fopen(path, "r");
+    EXPECT(log != NULL);
+    while (fgets(line, sizeof(line), log) != NULL)
+        n += strstr(line, kernel) != NULL;
+    fclose(log);
+    return n;
+}
+
+/* Few rows and more are a launch each, whatever the number of products; one of these alone would be 80. */
+static void a_group_is_a_few_launches(void)
+{
+    static const struct {
+        int of, launches;
+    } expected[] = {{0, 2}, {2, 2}};
+    static problem p;
+    const int table = N_TABLES - 1;
+    char path[512];
+#ifdef TESS_TEST_PTX /* the interpreter keeps no such log */
+    return;
+#endif
+    snprintf(path, sizeof(path), "%s/launches.log", test_folder());
+    for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
+        problem_make(&p, FORWARD, &group_cases[expected[i].of], TESS_BF16);
+        tess_stream *s = open_stream(table, 1);
+        remove(path);
+        EXPECT_INT(setenv("CUDA_SHIM_LOG", path, 1), 0);
+        together(s, &p);
+        EXPECT_INT(unsetenv("CUDA_SHIM_LOG"), 0);
+        EXPECT_INT(count_launches(path, "tensor_gemm_grouped_kernel"), expected[i].launches);
+        EXPECT_INT(count_launches(path, "tensor_gemm_kernel"), 0);
+        remove(path);
+        tess_stream_destroy(&s);
+        problem_free(&p);
+    }
+}
+
 /* One call may hold products of every kind. */
 static void kinds_may_be_mixed(void)
 {
@@ -424,6 +484,8 @@ static const test_case cases[] = {
     CASE(activations_follow_each_product),
     CASE(terms_and_leaves_are_those_of_each_product),
     CASE(gradients_of_weights_have_the_bits_of_each_alone),
+    CASE(a_gpu_computes_small_groups_of_all_kinds),
+    CASE(a_group_is_a_few_launches),
     CASE(kinds_may_be_mixed),
     CASE(a_product_that_is_wrong_is_named),
 };

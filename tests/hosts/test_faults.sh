@@ -68,15 +68,27 @@ expect_verdict() {
     fi
 }
 
+# mpirun's daemon on host $1.
+daemon_on() {
+    local pid
+    for pid in $(ip netns pids "$TESS_HOSTS_PREFIX-$1"); do
+        grep -qsx orted "/proc/$pid/comm" && echo "$pid"
+    done
+}
+
+# The daemon of the lost host stands still. Otherwise it notices the cut, too, and mpirun, which sees its end because both hosts are
+# one machine, kills the others, perhaps before they have told the cause.
 hosts_up 2
 start && {
+    daemon=$(daemon_on h2)
+    kill -STOP $daemon
     "$hosts" cut h2
     expect_verdict "cut link" "host h2"
+    kill -KILL $daemon
     "$hosts" mend h2
 }
 
-# The ranks would wait for ten minutes more. Processes of the lost host stand still: otherwise its daemon notices the cut,
-# too, and its end, which mpirun sees here because both hosts are one machine, cuts mpirun's grace short.
+# Now mpirun notices first, as the ranks would wait for ten minutes more. All of the lost host stands still.
 hosts_up 2
 start 600 && {
     stopped=$(ranks_on h2)

@@ -16,9 +16,22 @@
 
 enum { NUMBER_BYTES = 64 };
 
+/* Returns the shortest name that begins with `text`; NULL: none does, or the text is a letter. */
+static const char *completed(const char *text, const char *const *names, int n)
+{
+    const size_t length = strlen(text);
+    const char *best = NULL;
+    for (int i = 0; i < n && length > 1; i++)
+        if (strncmp(names[i], text, length) == 0 && (best == NULL || strlen(names[i]) < strlen(best)))
+            best = names[i];
+    return best;
+}
+
 const char *tess_options_nearest(const char *text, const char *const *names, int n)
 {
-    const char *best = NULL;
+    const char *best = completed(text, names, n);
+    if (best != NULL)
+        return best;
     int best_distance = 1 + (int)strlen(text) / 3; /* a name farther away is not taken for a typo */
     for (int i = 0; i < n; i++) {
         int distance = tess_text_distance(text, names[i]);

@@ -142,7 +142,8 @@ enum { TESS_HINT_BYTES = 256 };
 const char *tess_options_hint(const char *before, const char *text, const char *const *names, int n,
                               const char *otherwise, char hint[TESS_HINT_BYTES]);
 
-/* Returns the name nearest to `text` by edit distance; NULL: none is near. */
+/* Returns the shortest name that begins with `text`, or else the name nearest to it by edit distance; NULL: none is
+ * near. */
 const char *tess_options_nearest(const char *text, const char *const *names, int n);
 
 #endif

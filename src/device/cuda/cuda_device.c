@@ -123,7 +123,6 @@ static tess_status fill_table(const cuda_device *d, tess_kernels *table)
     d->plugin->fill(table);
     if (d->tensor_cores)
         d->plugin->fill_tensor(table);
-    table->gemm_grouped = tess_gemm_grouped_by_rows;
 #define CHECK(name, ...) \
     TESS_CHECK(table->name != NULL, TESS_E_INTERNAL, "the plug-in for NVIDIA GPUs has no kernel for %s", #name);
     TESS_KERNEL_ROWS(CHECK)
@@ -314,6 +313,8 @@ static const cuda_services services = {
     .gemm_check = tess_gemm_check,
     .gemm_fused_check = tess_gemm_fused_check,
     .gemm_fused_by_rows = tess_gemm_fused_by_rows,
+    .gemm_grouped_by_rows = tess_gemm_grouped_by_rows,
+    .gemm_grouped_by = tess_gemm_grouped_by,
     .attention_check = tess_attention_check,
     .scratch = tess_stream_scratch,
     .upload = tess_upload,

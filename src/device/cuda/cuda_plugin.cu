@@ -41,6 +41,16 @@ tess_status tess_gemm_fused_by_rows(tess_stream *s, const tess_gemm_fused *f)
     return program->gemm_fused_by_rows(s, f);
 }
 
+tess_status tess_gemm_grouped_by_rows(tess_stream *s, const tess_gemm_grouped *x)
+{
+    return program->gemm_grouped_by_rows(s, x);
+}
+
+tess_status tess_gemm_grouped_by(tess_stream *s, const tess_gemm_grouped *x, tess_gemm_several *several)
+{
+    return program->gemm_grouped_by(s, x, several);
+}
+
 tess_status tess_attention_check(const tess_attention *a, const tess_attention_grad *g)
 {
     return program->attention_check(a, g);
@@ -95,6 +105,7 @@ static void fill(tess_kernels *table)
 static void fill_tensor(tess_kernels *table)
 {
     tess_kernels_cuda_tensor_gemm(table);
+    tess_kernels_cuda_tensor_gemm_grouped(table);
     tess_kernels_cuda_tensor_attention_forward(table);
     tess_kernels_cuda_tensor_attention_backward(table);
     tess_kernels_cuda_tensor_cross_entropy(table);

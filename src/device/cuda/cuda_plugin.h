@@ -7,12 +7,12 @@
 
 #define CUDA_PLUGIN_FILE "libtessera_cuda.so"
 #define CUDA_PLUGIN_SYMBOL "tess_cuda_plugin"
-enum { CUDA_PLUGIN_VERSION = 2 };
+enum { CUDA_PLUGIN_VERSION = 3 };
 /* The revision of the plug-in's own kernels on tensor cores, which is part of the kernels' name. It grows when their
  * bits change, or the calls that they compute. 2: products with leaves (model.sum_leaves). 3: all logits at a time, up
  * to TESS_DEVICE_LOGIT_BYTES, so cuBLAS adds the gradient of the head's weight in larger pieces. 4: attention with 32
- * rows a warp, approximate exponentials in the gradient of the loss in bfloat16 */
-enum { CUDA_TENSOR_REVISION = 4 };
+ * rows a warp, approximate exponentials in the gradient of the loss in bfloat16. 5: products of small experts */
+enum { CUDA_TENSOR_REVISION = 5 };
 
 /* Functions of the program for the host code of the kernels. */
 typedef struct cuda_services {
@@ -21,6 +21,8 @@ typedef struct cuda_services {
     tess_status (*gemm_check)(const tess_gemm *g);
     tess_status (*gemm_fused_check)(const tess_gemm_fused *f);
     tess_status (*gemm_fused_by_rows)(tess_stream *s, const tess_gemm_fused *f);
+    tess_status (*gemm_grouped_by_rows)(tess_stream *s, const tess_gemm_grouped *x);
+    tess_status (*gemm_grouped_by)(tess_stream *s, const tess_gemm_grouped *x, tess_gemm_several *several);
     tess_status (*attention_check)(const tess_attention *a, const tess_attention_grad *g);
     /* The functions of the same names in cuda_launch.h. */
     tess_status (*scratch)(tess_stream *s, size_t bytes, void **memory);

@@ -17,7 +17,16 @@
 #include "base/mem/scoped.h"
 #include "device/cuda/cublas_lt.h"
 
-enum { PROPOSALS = 8, MEMBERS = 6, PROBE_ROWS = 2048, PROBE_COLUMNS = 1024, FEW_ROWS = 64, ALIGNMENT = 16, UNIT = 8 };
+enum {
+    PROPOSALS = 8,
+    MEMBERS = 6,
+    PROBE_ROWS = 2048,
+    PROBE_COLUMNS = 1024,
+    FEW_ROWS = 64,
+    ALIGNMENT = 16,
+    UNIT = 8,
+    SMALL_WEIGHTS = 1 << 22
+};
 
 /* The key of a plan. m and n are the size of C; m is 0 if the plan serves any number of rows. */
 typedef struct product_key {
@@ -481,10 +490,35 @@ static tess_status gemm_fused(tess_stream *s, const tess_gemm_fused *f)
                                                         : ((cuda_stream *)s)->own.gemm_fused(s, f);
 }
 
+/* Whether the plug-in computes a product of a group, all of them in one launch. A call of cuBLAS each leaves most of
+ * the GPU idle while rows are few, and computes faster once they are many. The choice must not depend on their number,
+ * nor on that of the products, because the bits do: it depends on the size of the weights. */
+static bool is_of_small_weights(const tess_gemm *g)
+{
+    return (g->trans_a ? g->m : g->k) * g->n <= SMALL_WEIGHTS;
+}
+
+static tess_status gemm_grouped(tess_stream *s, const tess_gemm_grouped *x)
+{
+    const tess_gemm_fused *const products = x->products;
+    tess_gemm_grouped part = *x;
+    TESS_TRY(tess_gemm_grouped_check(x)); /* before any of them is computed */
+    for (int64_t begin = 0, end; begin < x->n_products; begin = end) {
+        const bool small = is_of_small_weights(&products[begin].g);
+        for (end = begin + 1; end < x->n_products && is_of_small_weights(&products[end].g) == small;)
+            end++;
+        part.products = products + begin;
+        part.n_products = end - begin;
+        TESS_TRY(small ? ((cuda_stream *)s)->own.gemm_grouped(s, &part) : tess_gemm_grouped_by_rows(s, &part));
+    }
+    return TESS_OK;
+}
+
 void tess_cuda_products_fill(cuda_stream *stream)
 {
     stream->table.gemm = gemm;
     stream->table.gemm_fused = gemm_fused;
+    stream->table.gemm_grouped = gemm_grouped;
 }
 
 /* ---- Creation ---- */

@@ -26,6 +26,7 @@ void tess_kernels_cuda_routing(tess_kernels *k);
 /* Rows for tensor cores, which replace the bfloat16 rows above. Their bits depend on the GPU's architecture. They
  * compute heads of up to 128 channels. */
 void tess_kernels_cuda_tensor_gemm(tess_kernels *k);
+void tess_kernels_cuda_tensor_gemm_grouped(tess_kernels *k);
 void tess_kernels_cuda_tensor_attention_forward(tess_kernels *k);
 void tess_kernels_cuda_tensor_attention_backward(tess_kernels *k);
 void tess_kernels_cuda_tensor_cross_entropy(tess_kernels *k);

@@ -106,19 +106,27 @@ static bool skips(const char *function)
     return fake_omits("CUDA_FAKE", "skip", function) != 0;
 }
 
-static int n_devices(void)
+/* Returns the number of devices that the process sees, and sets *number to that of device `i` in its host. */
+static int see_devices(int i, int *number)
 {
     int n = (int)fake_setting("devices", 1), n_visible = 0;
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    *number = i;
     if (visible == NULL)
         return n;
     for (char *end; *visible != '\0'; visible = end + (*end == ',')) {
-        long number = strtol(visible, &end, 10);
-        if (end == visible || number < 0 || number >= n)
+        long one = strtol(visible, &end, 10);
+        if (end == visible || one < 0 || one >= n)
             break;
-        n_visible++;
+        *number = n_visible++ == i ? (int)one : *number;
     }
     return n_visible;
+}
+
+static int n_devices(void)
+{
+    int number;
+    return see_devices(0, &number);
 }
 
 static int works(const char *function)
@@ -219,7 +227,9 @@ int fake_device_memory(size_t *bytes, int device)
 
 int fake_device_bus(char *id, int bytes, int device)
 {
-    snprintf(id, (size_t)bytes, "0000:%02X:00.0", 16 + device);
+    int number;
+    see_devices(device, &number);
+    snprintf(id, (size_t)bytes, "0000:%02X:00.0", 16 + number);
     return 0;
 }
 

@@ -1,5 +1,6 @@
 /* Properties of a library that plays one of NVIDIA's, from a variable of the environment: "devices=2,version=13000,
- * fail=cuMemAlloc_v2:3:2". The third call of that function gives error 2 ("hang": never ends). */
+ * fail=cuMemAlloc_v2:3:2". The third call of that function gives error 2 ("hang": it never ends; "die": the
+ * process ends). */
 #ifndef TESS_TESTS_CUDA_SHIM_FAKE_WISHES_H
 #define TESS_TESTS_CUDA_SHIM_FAKE_WISHES_H
 
@@ -33,6 +34,8 @@ static inline int fake_due(const char *variable, const char *function)
     if (fail == NULL || sscanf(fail, "fail=%63[^:]:%d:%15[a-z0-9]", name, &call, what) != 3 ||
         strcmp(name, function) != 0 || ++n_calls != call)
         return 0;
+    if (strcmp(what, "die") == 0)
+        abort();
     return strcmp(what, "hang") == 0 ? FAKE_HANGS : atoi(what);
 }
 

@@ -33,6 +33,7 @@ tess_status cuda_shim_stream(tess_mem *mem, bool tensor, tess_stream **stream)
     tess_kernels_cuda_routing(table);
     if (tensor) {
         tess_kernels_cuda_tensor_gemm(table);
+        tess_kernels_cuda_tensor_gemm_grouped(table);
         tess_kernels_cuda_tensor_attention_forward(table);
         tess_kernels_cuda_tensor_attention_backward(table);
         tess_kernels_cuda_tensor_cross_entropy(table);

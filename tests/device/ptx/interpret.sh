@@ -11,7 +11,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # Tests with the rows linked, then those of the plug-in: a program and the cases to run, or "" for all. whole_run: a model.
-quick=("cross_entropy tensor_tables" copy_rows convert rope glu norm rows routing gemm_fused ptx_attention ptx_rows)
+quick=("cross_entropy tensor_tables" copy_rows convert rope glu norm rows routing gemm_fused "gemm_grouped a_gpu_computes" ptx_attention ptx_rows)
 slow=(reduce embedding cross_entropy adamw "attention output_and")
 plugin=("test_device_cuda every_row" "test_device_cuda_tensor " "test_device_cuda_products products_are_within" "test_device_cuda_products rows_do_not"
     "whole_run gpt2" "whole_run llama")

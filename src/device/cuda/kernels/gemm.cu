@@ -234,4 +234,5 @@ void tess_kernels_cuda_gemm(tess_kernels *k)
 {
     k->gemm = tess_cuda_gemm;
     k->gemm_fused = tess_cuda_gemm_fused;
+    k->gemm_grouped = tess_gemm_grouped_by_rows;
 }
