@@ -124,7 +124,7 @@ echo "the ship" >prompts.txt
 short=(training.steps=2 training.mixed_precision_param=bfloat16)
 TESSERA_CPU=ref "$tessera" "${args[@]}" "${short[@]}" job.dump_folder=narrow job.device=cpu >narrow.log 2>&1 || fail "bfloat16 on ref: $(tail -n 3 narrow.log)"
 TESSERA_CUBLAS=own "$tessera" "${args[@]}" "${short[@]}" job.dump_folder=tensor >tensor.log 2>&1 || fail "tensor cores: $(tail -n 3 tensor.log)"
-grep -qF ': kernels cuda-tc 9.0 r4' tensor.log && pass "tensor cores and their revision are in the name" || fail "which kernels: $(head -n 8 tensor.log)"
+grep -qF ': kernels cuda-tc 9.0 r5' tensor.log && pass "tensor cores and their revision are in the name" || fail "which kernels: $(head -n 8 tensor.log)"
 awk -v a="$(last_loss narrow.log)" -v b="$(last_loss tensor.log)" 'BEGIN { exit !(a > 1 && b > 1 && (a - b) ^ 2 < 1e-4 * a ^ 2) }' &&
     pass "tensor cores: a loss of $(last_loss tensor.log)" || fail "tensor cores: a loss of $(last_loss tensor.log), ref's is $(last_loss narrow.log)"
 expect "tensor cores: one policy" 0 "exactly on-policy" env TESSERA_CUBLAS=own "$tessera" verify on-policy narrow/model --device cuda --dtype bfloat16 \
