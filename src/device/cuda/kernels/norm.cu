@@ -11,7 +11,7 @@
 enum { WARP = 32, WARPS = 8, THREADS = WARP * WARPS, LANES = TESS_ROW_LANES, NARROW = 2, WIDTH = 16, COLUMNS = 128 };
 enum { MOST_SHARED = 48 << 10 };
 
-/* What one access of the larger W reads. */
+/* The bytes of one access of the larger W. */
 typedef struct alignas(WIDTH) norm_piece {
     uint32_t words[WIDTH / sizeof(uint32_t)];
 } norm_piece;
