@@ -11,21 +11,28 @@ TESS_SHARED vec v_clamp(vec x, float limit)
     return v_min(v_set(limit), v_max(v_set(-limit), x));
 }
 
-/* exp(x) = 2^n (1 + r + r^2 P(r)), n = nearest(x / ln 2), |r| <= ln 2 / 2, for x <= 90 or NaN. Error about 1 ulp;
- * subnormal results are rounded once; 0 below -104, inf above 88.73, NaN for NaN. */
-TESS_SHARED vec v_exp_bounded(vec x)
+/* exp(x) = 2^n (1 + r + r^2 P(r)), n = nearest(x / ln 2), |r| <= ln 2 / 2, for x in [-104, 90] or NaN. Sets n, and
+ * returns the other factor. */
+TESS_SHARED vec v_exp_factors(vec x, vec *n)
 {
     const vec magic = v_set(12582912.0f); /* 1.5 * 2^23: adding it and subtracting it again rounds to an integer */
-    x = v_max(v_set(-104.0f), x);
-    vec n = v_sub(v_fma(x, v_set(0x1.715476p+0f), magic), magic);
-    vec r = v_fnma(n, v_set(0x1.62e400p-1f), x);
-    r = v_fnma(n, v_set(0x1.7f7d1cp-20f), r);
+    *n = v_sub(v_fma(x, v_set(0x1.715476p+0f), magic), magic);
+    vec r = v_fnma(*n, v_set(0x1.62e400p-1f), x);
+    r = v_fnma(*n, v_set(0x1.7f7d1cp-20f), r);
     vec p = v_fma(v_set(0x1.6db41ap-10f), r, v_set(0x1.123b48p-7f));
     p = v_fma(p, r, v_set(0x1.55545ep-5f));
     p = v_fma(p, r, v_set(0x1.55548ep-3f));
     p = v_fma(p, r, v_set(0.5f));
     p = v_fma(v_mul(r, r), p, r);
-    return v_scale2(v_add(p, v_set(1.0f)), n);
+    return v_add(p, v_set(1.0f));
+}
+
+/* exp(x) for x <= 90 or NaN. Error about 1 ulp; subnormal results are rounded once; 0 below -104, inf above 88.73, NaN
+ * for NaN. */
+TESS_SHARED vec v_exp_bounded(vec x)
+{
+    vec n, p = v_exp_factors(v_max(v_set(-104.0f), x), &n);
+    return v_scale2(p, n);
 }
 
 /* v_exp_bounded for any x. */
@@ -61,10 +68,37 @@ TESS_SHARED vec v_log(vec x)
     return v_select(v_equal(x, x), result, x);
 }
 
+#ifndef TESS_VEC_OWN_RANGES
+/* v_scale2 for n <= 0, and for n >= -60. */
+TESS_SHARED vec v_scale2_down(vec p, vec n)
+{
+    return v_scale2(p, n);
+}
+
+TESS_SHARED vec v_scale2_up(vec p, vec n)
+{
+    return v_scale2(p, n);
+}
+#endif
+
+/* v_exp_bounded for x <= 0 or NaN. */
+TESS_SHARED vec v_exp_negative(vec x)
+{
+    vec n, p = v_exp_factors(v_max(v_set(-104.0f), x), &n);
+    return v_scale2_down(p, n);
+}
+
+/* Returns 1 + exp(x). Below -40, exp(x) is lost next to 1. */
+TESS_SHARED vec v_one_plus_exp(vec x)
+{
+    vec n, p = v_exp_factors(v_min(v_set(90.0f), v_max(v_set(-40.0f), x)), &n);
+    return v_add(v_set(1.0f), v_scale2_up(p, n));
+}
+
 /* Returns 1 / (1 + exp(-x)). */
 TESS_SHARED vec v_sigmoid(vec x)
 {
-    return v_div(v_set(1.0f), v_add(v_set(1.0f), v_exp(v_sub(v_set(0.0f), x))));
+    return v_div(v_set(1.0f), v_one_plus_exp(v_sub(v_set(0.0f), x)));
 }
 
 /* tanh(x) = x P(x^2) / Q(x^2) up to 9.02 in magnitude, where it is 1 in float; all coefficients are positive. Error

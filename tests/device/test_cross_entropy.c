@@ -1,6 +1,8 @@
 /* Cross entropy with weights, temperature and entropy: against float64, in place and row by row, over every table. */
 #include "elementwise_test.h"
 
+#include "device/elementwise.h"
+
 static const int64_t shapes[][2] = {{0, 7},  {1, 1},   {4, 2},    {3, 15},   {5, 16},   {2, 17},    {9, 31},   {6, 33},
                                     {3, 64}, {7, 100}, {2, 2048}, {3, 2049}, {4, 4097}, {17, 1031}, {3, 50257}};
 
@@ -359,6 +361,45 @@ static void tensor_tables_agree_with_float64(void)
     tess_stream_destroy(&tensor);
 }
 
+/* A masked logit has no gradient, also where a whole chunk is masked. All gradients of a row with a NaN are NaN, and
+ * those of other rows are not. */
+static void tensor_tables_keep_masked_and_nan_logits_in_their_row(void)
+{
+    enum { V = 2 * TESS_SOFTMAX_CHUNK + 24, WITH_NAN = 1 /* its row */ };
+    tess_stream *exact, *tensor;
+    EXPECT_OK(cuda_shim_stream(test_mem(), false, &exact));
+    EXPECT_OK(cuda_shim_stream(test_mem(), true, &tensor));
+    for (int i = 0; i < 4; i++) {
+        problem p = make_graded_problem(3, V, TESS_BF16, 0.7f);
+        p.ld = p.ldd = V + i % 2; /* rows that are aligned, and rows that are not */
+        for (int64_t v = 0; v < V; v++)
+            if (v < TESS_SOFTMAX_CHUNK || v % 3 == 0)
+                p.logits[v] = -INFINITY;
+        p.targets[0] = V - 2; /* is not masked */
+        p.logits[WITH_NAN * p.ld + TESS_SOFTMAX_CHUNK + 5] = NAN;
+        for (int64_t r = 0; r < p.n; r++)
+            p.dentropy[r] = i / 2 == 0 ? 0 : 0.5f;
+        answer want = solve(exact, &p), got = solve(tensor, &p);
+        expect_bits("logprob", 0, got.logprob, want.logprob, p.n, TESS_F32);
+        expect_bits("entropy", 0, got.entropy, want.entropy, p.n, TESS_F32);
+        for (int64_t r = 0; r < p.n; r++)
+            for (int64_t v = 0; v < V; v++) {
+                const float x = (float)value_at(want.dlogits, r * p.ldd + v, p.dtype);
+                const float y = (float)value_at(got.dlogits, r * p.ldd + v, p.dtype);
+                EXPECT(r == WITH_NAN ? isnan(y) : isfinite(y));
+                if (isinf(p.logits[r * p.ld + v]))
+                    EXPECT(y == 0);
+                else if (r != WITH_NAN)
+                    expect_near("dlogits", v, y, x, fabs(x) / 100 + 1e-6);
+            }
+        free_answer(&want);
+        free_answer(&got);
+        free_problem(&p);
+    }
+    tess_stream_destroy(&exact);
+    tess_stream_destroy(&tensor);
+}
+
 /* Over the logits' own memory; rows one by one; no gradient at all: always the same bits. */
 static void in_place_as(tess_stream *s, size_t v, const problem *p)
 {
@@ -490,6 +531,7 @@ static const test_case cases[] = {
     CASE(the_gradient_is_the_derivative_of_logprob_and_entropy),
     CASE(weights_of_the_plain_loss_give_its_bits),
     CASE(tensor_tables_agree_with_float64),
+    CASE(tensor_tables_keep_masked_and_nan_logits_in_their_row),
     CASE(gradients_in_place_and_row_by_row_have_the_same_bits),
     CASE(masked_and_nan_logits_stay_in_their_row),
     CASE(a_temperature_or_dtype_that_is_not_there_is_refused),

@@ -71,8 +71,9 @@ enum {
     CUBLAS_DESC_BIAS = 8,
     CUBLAS_EPILOGUE_BIAS = 4,
     CUBLAS_PREFERENCE_WORKSPACE = 1,
-    CUBLAS_PREFERENCE_REDUCTIONS = 3, /* 0: no product is split along k */
-    CUBLAS_PREFERENCE_ALIGNMENT = 5   /* alignment of a; the numbers after it are for b, c, d */
+    CUBLAS_PREFERENCE_REDUCTIONS = 3,  /* 0: no product is split along k */
+    CUBLAS_REDUCTION_IN_WORKSPACE = 2, /* parts of k have float32 work space, and are added in a separate step */
+    CUBLAS_PREFERENCE_ALIGNMENT = 5    /* alignment of a; the numbers after it are for b, c, d */
 };
 
 /* Opens the library once per process; it is never closed. TESSERA_CUBLAS=off or own: the library is not used.

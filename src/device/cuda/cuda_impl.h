@@ -13,7 +13,8 @@ typedef struct cuda_device {
     const cuda_driver *cu;
     const cuda_plugin *plugin;
     cuda_context context;       /* the GPU's primary context, which CUDA's runtime in the plug-in uses, too */
-    bool tensor_cores;          /* whether tensor cores compute bfloat16; otherwise kernels with the bits of `ref` do */
+    bool tensor_cores;          /* whether bfloat16 takes tensor cores, and approximate exponentials in gradients of the
+                                 * loss; otherwise all kernels have the bits of `ref` */
     char kernels[40];           /* the table's name, which says what its bits depend on (docs/gpu.md) */
     cuda_products *products;    /* NULL: cuBLAS is not installed or not wanted */
     const char *_Atomic newest; /* name of the kernel that was enqueued last, for messages */

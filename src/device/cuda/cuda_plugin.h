@@ -11,7 +11,8 @@ enum { CUDA_PLUGIN_VERSION = 3 };
 /* The revision of the plug-in's own kernels on tensor cores, which is part of the kernels' name. It grows when their
  * bits change, or the calls that they compute. 2: products with leaves (model.sum_leaves). 3: all logits at a time, up
  * to TESS_DEVICE_LOGIT_BYTES, so cuBLAS adds the gradient of the head's weight in larger pieces. 4: attention with 32
- * rows a warp, approximate exponentials in the gradient of the loss in bfloat16. 5: products of small experts */
+ * rows a warp, approximate exponentials in the gradient of the loss in bfloat16. 5: products of small experts; cuBLAS
+ * may split the sum of a weight's gradient */
 enum { CUDA_TENSOR_REVISION = 5 };
 
 /* Functions of the program for the host code of the kernels. */

@@ -6,7 +6,8 @@
  * have the same plans. Algorithms that split k or need work space are not used.
  *
  * For the gradient of a weight the sum is over tokens and the number of rows is fixed. Its plan is the first proposal
- * that the library does not refuse. */
+ * that the library does not refuse. It may split k, because a weight has few tiles: the parts are stored in work space
+ * in float32, and a second kernel adds them in a fixed order. */
 #include "device/cuda/cuda_products.h"
 
 #include <inttypes.h>
@@ -17,16 +18,17 @@
 #include "base/mem/scoped.h"
 #include "device/cuda/cublas_lt.h"
 
+enum { PROPOSALS = 8, MEMBERS = 6, PROBE_ROWS = 2048, PROBE_COLUMNS = 1024, FEW_ROWS = 64, ALIGNMENT = 16, UNIT = 8 };
 enum {
-    PROPOSALS = 8,
-    MEMBERS = 6,
-    PROBE_ROWS = 2048,
-    PROBE_COLUMNS = 1024,
-    FEW_ROWS = 64,
-    ALIGNMENT = 16,
-    UNIT = 8,
-    SMALL_WEIGHTS = 1 << 22
+    WORKSPACE = 64 << 20,    /* most bytes of work space of a weight's gradient */
+    SMALL_WEIGHTS = 1 << 22, /* most weights of a product of a group that the plug-in computes */
 };
+
+/* A way to compute a product. */
+typedef struct product_way {
+    cublas_algorithm algorithm;
+    size_t workspace_bytes;
+} product_way;
 
 /* The key of a plan. m and n are the size of C; m is 0 if the plan serves any number of rows. */
 typedef struct product_key {
@@ -45,7 +47,7 @@ typedef struct product_plan {
     struct product_plan *next;
     product_key key;
     int n_members; /* 0: the plug-in's kernel computes the product */
-    cublas_algorithm members[MEMBERS];
+    product_way members[MEMBERS];
     bool is_refused[MEMBERS]; /* whether the library has refused to compute a product with a member */
     bool has_computed;        /* whether results with the members' bits exist */
     product_choice many, few;
@@ -126,15 +128,17 @@ static bool is_refusal(int error)
 }
 
 /* Computes a product. *fits is false if the library refuses; C is then unchanged. */
-static tess_status multiply(cuda_products *p, tess_stream *s, const tess_gemm *g, const cublas_algorithm *way,
-                            bool *fits)
+static tess_status multiply(cuda_products *p, tess_stream *s, const tess_gemm *g, const product_way *way, bool *fits)
 {
     const float one = 1, start = g->accumulate ? 1 : 0;
+    void *workspace = NULL;
     product_call call;
     TESS_TRY(tess_cuda_enter(p->device));
+    if (way->workspace_bytes > 0)
+        TESS_TRY(tess_stream_scratch(s, way->workspace_bytes, &workspace));
     TESS_TRY(make_call(p, g, &call));
     int error = p->lt->multiply(p->handle, call.desc, &one, g->b, call.b, g->a, call.a, &start, g->c, call.c, g->c,
-                                call.c, way, NULL, 0, ((cuda_stream *)s)->queue);
+                                call.c, &way->algorithm, workspace, way->workspace_bytes, ((cuda_stream *)s)->queue);
     unmake_call(p, &call);
     p->device->newest = "cublasLtMatmul";
     tess_cuda_note(s, "cublasLtMatmul", 0);
@@ -143,10 +147,10 @@ static tess_status multiply(cuda_products *p, tess_stream *s, const tess_gemm *g
 }
 
 /* Returns the algorithms that the library proposes for a product of g's size, the fastest first by its own estimate. */
-static tess_status propose(cuda_products *p, const tess_gemm *g, cublas_algorithm ways[PROPOSALS], int *n)
+static tess_status propose(cuda_products *p, const tess_gemm *g, product_way ways[PROPOSALS], int *n)
 {
-    const size_t workspace = 0;
-    const uint32_t reductions = 0, alignment = ALIGNMENT;
+    const size_t workspace = g->trans_a ? WORKSPACE : 0;
+    const uint32_t reductions = g->trans_a ? CUBLAS_REDUCTION_IN_WORKSPACE : 0, alignment = ALIGNMENT;
     cublas_proposal proposals[PROPOSALS];
     cublas_preference preference = NULL;
     product_call call;
@@ -168,8 +172,8 @@ static tess_status propose(cuda_products *p, const tess_gemm *g, cublas_algorith
         p->lt->preference_destroy(preference);
     unmake_call(p, &call);
     for (int i = 0; i < n_proposals && error == 0; i++)
-        if (proposals[i].state == CUBLAS_SUCCESS && proposals[i].workspace_bytes == 0)
-            ways[(*n)++] = proposals[i].algorithm;
+        if (proposals[i].state == CUBLAS_SUCCESS && proposals[i].workspace_bytes <= workspace)
+            ways[(*n)++] = (product_way){proposals[i].algorithm, proposals[i].workspace_bytes};
     return check_lt(p, is_refusal(error) ? CUBLAS_SUCCESS : error, g);
 }
 
@@ -264,8 +268,8 @@ static tess_status create_probe(tess_stream *s, const product_key *key, product_
 }
 
 /* Computes rows first .. first + m alone, and copies them to `rows`. C is filled with other numbers before. */
-static tess_status compute_rows(cuda_products *p, const product_probe *probe, const cublas_algorithm *way,
-                                int64_t first, int64_t m, char *rows, bool *fits)
+static tess_status compute_rows(cuda_products *p, const product_probe *probe, const product_way *way, int64_t first,
+                                int64_t m, char *rows, bool *fits)
 {
     tess_gemm g = probe->g;
     size_t bytes = (size_t)m * probe->row_bytes;
@@ -278,8 +282,7 @@ static tess_status compute_rows(cuda_products *p, const product_probe *probe, co
 
 /* Sets *good if a few rows, computed alone, equal the same rows of `probe->all`. With `sets`, it first computes
  * `probe->all`. */
-static tess_status proves(cuda_products *p, const product_probe *probe, const cublas_algorithm *way, bool sets,
-                          bool *good)
+static tess_status proves(cuda_products *p, const product_probe *probe, const product_way *way, bool sets, bool *good)
 {
     static const struct {
         int64_t first, m;
@@ -300,7 +303,7 @@ static tess_status proves(cuda_products *p, const product_probe *probe, const cu
  * bits. */
 static tess_status add_members(cuda_products *p, const product_probe *probe, product_plan *plan, int64_t m)
 {
-    cublas_algorithm ways[PROPOSALS];
+    product_way ways[PROPOSALS];
     tess_gemm g = product_of(&plan->key, m, plan->key.n);
     int n;
     g.bias = plan->key.bias ? probe->g.bias : NULL;
@@ -328,7 +331,7 @@ static tess_status prove_plan(cuda_products *p, const product_probe *probe, prod
 /* ---- Plans ---- */
 static tess_status make_plan(cuda_products *p, tess_stream *s, product_plan *plan)
 {
-    cublas_algorithm ways[PROPOSALS];
+    product_way ways[PROPOSALS];
     int n;
     if (plan->key.m == 0) {
         product_probe probe;
@@ -375,7 +378,7 @@ static tess_status find_plan(cuda_products *p, tess_stream *s, const product_key
 
 /* ---- The clock ---- */
 /* Measures the seconds of a product, which is computed more than once. */
-static tess_status time_member(cuda_products *p, tess_stream *s, const tess_gemm *g, const cublas_algorithm *way,
+static tess_status time_member(cuda_products *p, tess_stream *s, const tess_gemm *g, const product_way *way,
                                tess_event *const between[2], bool *fits, double *seconds)
 {
     TESS_TRY(multiply(p, s, g, way, fits));
@@ -556,8 +559,9 @@ static void describe_choice(const product_plan *plan, const product_choice *choi
 {
     const int member = usable_member(plan, choice);
     if (member >= 0)
-        snprintf(text, bytes, "; %s rows: %d, algorithm %016" PRIx64 "%016" PRIx64 ", %.4f ms", rows, member,
-                 plan->members[member].data[0], plan->members[member].data[1], choice->seconds * 1e3);
+        snprintf(text, bytes, "; %s rows: %d, algorithm %016" PRIx64 "%016" PRIx64 ", %zu bytes of work space, %.4f ms",
+                 rows, member, plan->members[member].algorithm.data[0], plan->members[member].algorithm.data[1],
+                 plan->members[member].workspace_bytes, choice->seconds * 1e3);
 }
 
 int tess_cuda_products_log(const tess_device *device, FILE *to)
@@ -568,7 +572,7 @@ int tess_cuda_products_log(const tess_device *device, FILE *to)
         return 0;
     pthread_mutex_lock(&p->lock);
     for (const product_plan *plan = p->plans; plan != NULL; plan = plan->next) {
-        char many[128] = "", few[128] = "";
+        char many[192] = "", few[192] = "";
         const product_key *k = &plan->key;
         describe_choice(plan, &plan->many, k->m == 0 ? "many" : "all", many, sizeof(many));
         if (k->m == 0)

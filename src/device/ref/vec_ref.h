@@ -44,10 +44,10 @@ TESS_SHARED vec v_fma(vec a, vec b, vec c)
 
 TESS_SHARED vec v_fnma(vec a, vec b, vec c)
 {
-    return fmaf(-a, b, c);
+    return fmaf(a, -b, c); /* b is a constant mostly */
 }
 
-#ifndef TESS_VEC_OWN_RANGES /* defined by code with its own v_max, v_min and v_scale2: device/cuda/cuda_vec.h */
+#ifndef TESS_VEC_OWN_RANGES /* defined by code with its own v_max, v_min and scales: device/cuda/cuda_vec.h */
 TESS_SHARED vec v_max(vec a, vec b)
 {
     return a > b ? a : b;

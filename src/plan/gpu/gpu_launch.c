@@ -16,8 +16,7 @@ enum {
     FLOAT_LANES = 128,
     DOUBLE_LANES = 64,
     CONVERT_LANES = 64,
-    SPECIAL_LANES = 16,
-    SPECIAL_ISSUES = 8 /* an exact quotient or root is a routine of about this many instructions more */
+    SPECIAL_LANES = 16
 };
 
 /* Assumptions, which no data sheet has. */
@@ -74,14 +73,13 @@ static double kernel_time(const tess_machine *m, const tess_gpu_launch *l, tess_
     const double share = ceil(l->blocks / processors) / l->blocks;
     const double waves = ceil(l->blocks / (processors * resident)), warps = l->blocks * ceil(l->threads / WARP);
     const double latency_ns = is_cached(m, l) ? m->memory.cache_latency_ns : m->memory.latency_ns;
-    const double issued = l->warp_instructions + l->special / WARP * SPECIAL_ISSUES;
     const double arithmetic =
         fmax(fmax(l->integer / INTEGER_LANES, l->floats / FLOAT_LANES),
              fmax(fmax(l->doubles / DOUBLE_LANES, l->special / SPECIAL_LANES), l->convert / CONVERT_LANES));
     const double seconds[TESS_GPU_BOUNDS] = {
         [TESS_GPU_BOUND_MEMORY] = is_cached(m, l) ? 0 : memory_time(m, l->memory_bytes),
         [TESS_GPU_BOUND_CACHE] = l->cache_bytes / (m->memory.cache_gb_per_s * 1e9),
-        [TESS_GPU_BOUND_ISSUE] = share * issued / (ISSUES * hz * issue_share),
+        [TESS_GPU_BOUND_ISSUE] = share * l->warp_instructions / (ISSUES * hz * issue_share),
         [TESS_GPU_BOUND_ARITHMETIC] = share * arithmetic / (hz * issue_share),
         [TESS_GPU_BOUND_PASSES] = share * l->passes / hz,
         [TESS_GPU_BOUND_TENSOR] = share * l->tensor_flops / (m->compute.mma_tflops * 1e12 / processors),

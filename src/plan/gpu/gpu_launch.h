@@ -21,10 +21,10 @@ typedef enum tess_gpu_kind {
 typedef struct tess_gpu_launch {
     char name[TESS_GPU_NAME];
     tess_gpu_kind kind;
-    double blocks, threads; /* blocks of the grid, threads of a block */
-    double shared_bytes;    /* shared memory of a block */
-    double registers;       /* registers of a thread; 0: not known */
-    double warp_instructions;
+    double blocks, threads;   /* blocks of the grid, threads of a block */
+    double shared_bytes;      /* shared memory of a block */
+    double registers;         /* registers of a thread; 0: not known */
+    double warp_instructions; /* an exact quotient or root counts as several */
     double integer, floats, doubles, special, convert;
     double passes;                    /* passes of warps through the first cache or shared memory */
     double waits;                     /* waits of warps for loaded values, one after the other */

@@ -11,29 +11,31 @@ typedef struct row_counts {
     double moved;          /* bytes that the memory moves, by stated bytes */
     double a_byte, a_flop; /* instructions of warps for each byte, or for each flop */
     double tensor_flops;   /* flops on tensor cores, by stated flops */
+    double passes;         /* passes of warps through shared memory, for each flop */
 } row_counts;
 
-static const row_counts rows[] = {{TESS_ROW_adamw, 1, 1, .130, 0, 0},
-                                  {TESS_ROW_add, 1, 1, .411, 0, 0},
-                                  {TESS_ROW_attention_forward, 1, 1, 0, 5.24e-3, 1.06},
-                                  {TESS_ROW_attention_backward, 3, 1, 0, 5.9e-3, 1.49},
-                                  {TESS_ROW_column_sum, 2, 1.12, .07, 0, 0},
-                                  {TESS_ROW_convert, 1, 1, .234, 0, 0},
-                                  {TESS_ROW_cross_entropy, 1, 1, .695, 0, 0},
-                                  {TESS_ROW_embedding_backward, 5, 1, .13, 0, 0},
-                                  {TESS_ROW_embedding_forward, 1, 1, .58, 0, 0},
-                                  {TESS_ROW_layernorm_backward, 2, 1.06, .18, 0, 0},
-                                  {TESS_ROW_layernorm_forward, 1, 1.16, .146, 0, 0},
-                                  {TESS_ROW_reduce, 1, 1, .46, 0, 0},
-                                  {TESS_ROW_rmsnorm_backward, 2, 1.05, .164, 0, 0},
-                                  {TESS_ROW_rmsnorm_forward, 1, 1.16, .172, 0, 0},
-                                  {TESS_ROW_rope, 1, 1, .091, 0, 0},
-                                  {TESS_ROW_row_sumsq, 1, 1, .074, 0, 0}};
-static const row_counts usual = {-1, 1, 1, .3, 0, 0}, copies = {-1, 1, 1, 0, 0, 0};
+static const row_counts rows[] = {{TESS_ROW_adamw, 1, 1, .127, 0, 0, 0},
+                                  {TESS_ROW_add, 1, 1, .411, 0, 0, 0},
+                                  {TESS_ROW_attention_forward, 1, 1, 0, 1.95e-3, 1.06, 0},
+                                  {TESS_ROW_attention_backward, 3, 1, 0, 1.75e-3, 1.44, 6.7e-4},
+                                  {TESS_ROW_column_sum, 2, 1.12, .07, 0, 0, 0},
+                                  {TESS_ROW_convert, 1, 1, .219, 0, 0, 0},
+                                  {TESS_ROW_cross_entropy, 1, 1, .256, 0, 0, 0},
+                                  {TESS_ROW_embedding_backward, 5, 1, .13, 0, 0, 0},
+                                  {TESS_ROW_embedding_forward, 1, 1, .58, 0, 0, 0},
+                                  {TESS_ROW_layernorm_backward, 2, 1.06, .18, 0, 0, 0},
+                                  {TESS_ROW_layernorm_forward, 1, 1, .147, 0, 0, 0},
+                                  {TESS_ROW_reduce, 1, 1, .46, 0, 0, 0},
+                                  {TESS_ROW_rmsnorm_backward, 2, 1.05, .164, 0, 0, 0},
+                                  {TESS_ROW_rmsnorm_forward, 1, 1.16, .172, 0, 0, 0},
+                                  {TESS_ROW_rope, 1, 1, .094, 0, 0, 0},
+                                  {TESS_ROW_row_sumsq, 1, 1, .074, 0, 0, 0}};
+static const row_counts usual = {-1, 1, 1, .3, 0, 0, 0}, copies = {-1, 1, 1, 0, 0, 0, 0};
 
-/* Instructions of warps that the activation takes for each element of a fused product, without and with a gate. */
-static const double act_element = 1.8, gated_element = 1.9;
-enum { GATED = 1 << 8 }; /* bit of tess_kernel_row.variant */
+/* Instructions of warps that the activation takes for each element of a fused product, without and with a gate.
+ * Backward has half as many more, and memory limits it. */
+static const double act_element = 1.38, gated_element = 1.46;
+enum { OF_WEIGHT = 1, GATED = 1 << 8 }; /* bits of tess_kernel_row.variant; OF_WEIGHT: A is transposed */
 
 static const row_counts *counts_of(const tess_call_key *key)
 {
@@ -51,12 +53,13 @@ static double launches_time(const tess_machine *m, double n, const tess_gpu_laun
     (void)tess_gpu_queue_add(&first, m, l, &bound);
     second = first;
     (void)tess_gpu_queue_add(&second, m, l, &bound);
-    *by_compute = bound == TESS_GPU_BOUND_ISSUE || bound == TESS_GPU_BOUND_ARITHMETIC || bound == TESS_GPU_BOUND_TENSOR;
+    *by_compute = bound == TESS_GPU_BOUND_ISSUE || bound == TESS_GPU_BOUND_ARITHMETIC ||
+                  bound == TESS_GPU_BOUND_TENSOR || bound == TESS_GPU_BOUND_PASSES;
     return n * (tess_gpu_queue_time(&second) - tess_gpu_queue_time(&first));
 }
 
 /* A launch with enough blocks for all multiprocessors. */
-static tess_gpu_launch launch_of(const tess_machine *m, double bytes, double instructions, double tensor_flops)
+static tess_gpu_launch launch_of(const tess_machine *m, double bytes, double instructions)
 {
     enum { MANY = 1000 };
     return (tess_gpu_launch){.kind = TESS_GPU_KERNEL,
@@ -64,8 +67,7 @@ static tess_gpu_launch launch_of(const tess_machine *m, double bytes, double ins
                              .threads = 256,
                              .memory_bytes = bytes,
                              .cache_bytes = bytes,
-                             .warp_instructions = instructions,
-                             .tensor_flops = tensor_flops};
+                             .warp_instructions = instructions};
 }
 
 /* Sizes of a product follow from the elements of its operands and its flops. */
@@ -77,6 +79,7 @@ static tess_gpu_launch product_of(const tess_call_key *key)
     l.m = elements / b;
     l.n = elements / a;
     l.k = a * b / elements;
+    l.splits_k = key->variant & OF_WEIGHT; /* cuda_products.c */
     l.adds = key->bytes > 2 * (a + b) + 1.5 * l.c_bytes * l.m * l.n;
     return l;
 }
@@ -86,9 +89,8 @@ static double fused_time(const tess_machine *m, const tess_call_key *key, bool *
 {
     const tess_gpu_launch product = product_of(key);
     const double product_bytes = 2 * (product.m + product.n) * product.k;
-    const tess_gpu_launch act =
-        launch_of(m, fmax(0, key->bytes - product_bytes),
-                  product.m * product.n * (key->variant & GATED ? gated_element : act_element), 0);
+    const tess_gpu_launch act = launch_of(m, fmax(0, key->bytes - product_bytes),
+                                          product.m * product.n * (key->variant & GATED ? gated_element : act_element));
     bool act_by_compute;
     const double act_s = launches_time(m, 1, &act, &act_by_compute);
     return launches_time(m, 1, &product, by_compute) + act_s;
@@ -105,8 +107,9 @@ double tess_gpu_row_time(const tess_machine *m, const tess_call_key *key, bool *
         return launches_time(m, 1, &product, by_compute);
     }
     const row_counts *c = counts_of(key);
-    const tess_gpu_launch l = launch_of(m, key->bytes * c->moved / c->launches,
-                                        (key->bytes * c->a_byte + key->flops * c->a_flop) / c->launches,
-                                        key->flops * c->tensor_flops / c->launches);
+    tess_gpu_launch l = launch_of(m, key->bytes * c->moved / c->launches,
+                                  (key->bytes * c->a_byte + key->flops * c->a_flop) / c->launches);
+    l.tensor_flops = key->flops * c->tensor_flops / c->launches;
+    l.passes = key->flops * c->passes / c->launches;
     return launches_time(m, c->launches, &l, by_compute);
 }

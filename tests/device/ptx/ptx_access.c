@@ -92,7 +92,10 @@ static ptx_access *records_of(ptx_machine *m, ptx_block *b)
 char *ptx_global_at(ptx_machine *m, const ptx_warp *w, int lane, uint64_t address, int bytes, ptx_use use)
 {
     ptx_block *b = ptx_heap_find(address);
-    if (b == NULL || address - b->begin + (uint64_t)bytes > b->bytes)
+    const bool is_there = b != NULL && address - b->begin + (uint64_t)bytes <= b->bytes;
+    if (!is_there && m->sample != NULL)
+        return m->nowhere;
+    if (!is_there)
         ptx_stop(m, w, lane, "out of range: %d bytes at %llx of global memory%s%s", bytes, (unsigned long long)address,
                  b == NULL ? ", where nothing is allocated" : "", b == NULL ? "" : ", at the end of an allocation");
     if (!b->of_gpu && ptx_heap_knows_gpus())

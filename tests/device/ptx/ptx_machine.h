@@ -24,7 +24,7 @@ enum { PTX_SECTOR = 32, PTX_BANKS = 32 };
 /* Counts of a run: of threads, where they are not said to be of warps. */
 typedef struct ptx_counts {
     uint64_t instructions[PTX_CLASS_COUNT];
-    uint64_t warp_instructions;
+    uint64_t warp_instructions;             /* an exact quotient or root counts as the routine that it is */
     uint64_t fused;                         /* fma of floats: two operations each */
     uint64_t read_bytes, written_bytes;     /* global memory, as threads ask for it */
     uint64_t read_sectors, written_sectors; /* PTX_SECTOR bytes each, for each access of a warp */

@@ -62,6 +62,7 @@ typedef struct ptx_machine {
     const ptx_kernel *kernel;
     ptx_counts *counts;
     ptx_counts own_counts; /* used if the caller wants none */
+    char nowhere[16];      /* memory of addresses that follow from what blocks outside of the sample have not written */
     unsigned block;
     ptx_warp warps[PTX_MOST_WARPS];
     int n_warps;

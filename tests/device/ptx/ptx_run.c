@@ -244,10 +244,13 @@ static bool meet(ptx_machine *m, ptx_warp *w, int at, uint32_t lanes)
 }
 
 /* ---- A warp ---- */
+/* An exact quotient or root, or a quotient of integers, is a routine of about this many instructions. */
+enum { ROUTINE = 9 };
+
 static void count(ptx_machine *m, const ptx_instruction *i, uint32_t lanes)
 {
     const uint64_t n = (uint64_t)__builtin_popcount(lanes);
-    m->counts->warp_instructions++;
+    m->counts->warp_instructions += i->class_ == PTX_CLASS_SPECIAL && !i->approximate ? ROUTINE : 1;
     m->counts->instructions[i->class_] += n;
     if (i->n_in == 3 && i->kind == PTX_COMPUTE && i->class_ == PTX_CLASS_FLOAT && i->name[0] == 'f')
         m->counts->fused += n;

@@ -9,7 +9,7 @@
 #include "device/cuda/cuda_rows.h"
 #include "device/cuda/cuda_types.h"
 
-#include "device/ref/vec_ref.h"
+#include "device/cuda/cuda_vec.h"
 #include "device/vmath.h"
 
 enum {
@@ -121,7 +121,7 @@ static __device__ inline void sum_chunks(const tess_cross_entropy &a, const floa
         const float base = base_of(largest);
         TESS_CUDA_UNROLL
         for (int i = 0; i < OWN; i++) {
-            const float d = (own[i] - base) * inv_temperature, e = v_exp(d);
+            const float d = (own[i] - base) * inv_temperature, e = v_exp_negative(d);
             e_sum += e;
             if (wants_mean)
                 ex_sum += e == 0 ? 0 : e * d;

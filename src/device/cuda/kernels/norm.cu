@@ -6,8 +6,15 @@
 #include "device/cuda/cuda_rows.h"
 #include "device/cuda/cuda_types.h"
 
-/* NARROW: the smaller W; WIDTH: bytes of an access of the larger one */
+/* NARROW: the smaller W; WIDTH: bytes of an access of the larger one; MOST_SHARED: bytes of shared memory that leave
+ * room for half of the threads of a multiprocessor */
 enum { WARP = 32, WARPS = 8, THREADS = WARP * WARPS, LANES = TESS_ROW_LANES, NARROW = 2, WIDTH = 16, COLUMNS = 128 };
+enum { MOST_SHARED = 48 << 10 };
+
+/* The bytes of one access of the larger W. */
+typedef struct alignas(WIDTH) norm_piece {
+    uint32_t words[WIDTH / sizeof(uint32_t)];
+} norm_piece;
 
 /* Rows of a warp, and of a block of threads. */
 template <int W> struct norm_rows {
@@ -88,10 +95,10 @@ template <typename E, int W, typename F> static __device__ inline float sum_of_r
     return fold_row(sum);
 }
 
-/* Writes factor * x + residual to h_out, and returns the row to normalize. A thread later reads only what it wrote
- * itself. */
+/* Writes factor * x + residual to h_out and, if it is not NULL, to `copy`. Returns the row to normalize. A thread later
+ * reads only what it wrote itself. */
 template <typename E, int W>
-static __device__ inline const E *add_residual(const tess_norm_args &a, int64_t row, int64_t C)
+static __device__ inline const E *add_residual(const tess_norm_args &a, int64_t row, int64_t C, E *copy)
 {
     const E *x = (const E *)a.x + row;
     if (a.residual == NULL)
@@ -107,17 +114,21 @@ static __device__ inline const E *add_residual(const tess_norm_args &a, int64_t 
         for (int j = 0; j < W; j++)
             sum[j] = fmaf(tess_factor_of(a.factor), sum[j], other[j]);
         store(h + i, sum, n);
+        if (copy != NULL)
+            store(copy + i, sum, n);
     }
-    return h;
+    return copy != NULL ? copy : h;
 }
 
-/* Computes LayerNorm, or RMSNorm, which has no mean and rounds before the product with w, too. */
+/* Computes LayerNorm, or RMSNorm, which has no mean and rounds before the product with w, too. `keeps`: shared memory
+ * has room for the block's rows, which are sums of x and a residual. */
 template <typename E, int W>
-static __global__ void __launch_bounds__(THREADS) norm_forward_kernel(tess_norm_args a, bool layer)
+static __global__ void __launch_bounds__(THREADS) norm_forward_kernel(tess_norm_args a, bool layer, bool keeps)
 {
+    TESS_CUDA_DYNAMIC_SHARED(norm_piece, pieces);
     const int64_t t = (int64_t)blockIdx.x * norm_rows<W>::OF_BLOCK + row_of_thread<W>(), row = t * a.C,
                   C = t < a.T ? a.C : 0;
-    const E *h = add_residual<E, W>(a, row, C);
+    const E *h = add_residual<E, W>(a, row, C, keeps ? (E *)pieces + row_of_thread<W>() * a.C : NULL);
     float mean = 0;
     if (layer)
         mean = sum_of_row<E, W>(h, C, [](float sum, float x) { return sum + x; }) / (float)a.C;
@@ -158,8 +169,10 @@ template <typename E> static bool is_wide(int64_t C, const void *const *memory, 
 
 template <typename E, int W> static tess_status launch_forward_of(tess_stream *s, const tess_norm_args *a, bool layer)
 {
-    const int64_t rows = norm_rows<W>::OF_BLOCK;
-    return TESS_CUDA_LAUNCH((norm_forward_kernel<E, W>), (a->T + rows - 1) / rows, THREADS, 0, s, *a, layer);
+    const int64_t rows = norm_rows<W>::OF_BLOCK, bytes = rows * a->C * (int64_t)sizeof(E);
+    const bool keeps = a->residual != NULL && bytes <= MOST_SHARED;
+    return TESS_CUDA_LAUNCH((norm_forward_kernel<E, W>), (a->T + rows - 1) / rows, THREADS, keeps ? (size_t)bytes : 0,
+                            s, *a, layer, keeps);
 }
 
 template <typename E> static tess_status launch_forward_as(tess_stream *s, const tess_norm_args *a, bool layer)

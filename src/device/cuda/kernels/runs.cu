@@ -102,55 +102,41 @@ template <typename W> static __global__ void copy_equal_runs_kernel(equal_copies
     }
 }
 
-/* The bytes of the word that copies a value. */
-static int word_of(tess_dtype dtype)
+/* Returns f(word), where `word` has the type that copies a value. */
+template <typename F> static tess_status with_word_of(tess_dtype dtype, F f)
 {
     switch (dtype) {
     case TESS_I64:
-        return 8;
+        return f(uint64_t());
     case TESS_F32:
     case TESS_I32:
-        return 4;
+        return f(uint32_t());
     case TESS_BF16:
     case TESS_F16:
-        return 2;
+        return f(uint16_t());
     default:
-        return 1;
+        return f(uint8_t());
     }
 }
 
 static tess_status launch_convert(tess_stream *s, const convert_call *c)
 {
-    unsigned blocks = blocks_of(&c->parts);
+    const unsigned blocks = blocks_of(&c->parts);
     if (c->parts.first[c->parts.n] == 0)
         return TESS_OK;
     if (c->from != c->to)
         return TESS_CUDA_LAUNCH(convert_runs_kernel, blocks, THREADS, 0, s, *c);
-    switch (word_of(c->from)) {
-    case 8:
-        return TESS_CUDA_LAUNCH(copy_runs_kernel<uint64_t>, blocks, THREADS, 0, s, *c);
-    case 4:
-        return TESS_CUDA_LAUNCH(copy_runs_kernel<uint32_t>, blocks, THREADS, 0, s, *c);
-    case 2:
-        return TESS_CUDA_LAUNCH(copy_runs_kernel<uint16_t>, blocks, THREADS, 0, s, *c);
-    default:
-        return TESS_CUDA_LAUNCH(copy_runs_kernel<uint8_t>, blocks, THREADS, 0, s, *c);
-    }
+    return with_word_of(c->from, [&](auto word) {
+        return TESS_CUDA_LAUNCH(copy_runs_kernel<decltype(word)>, blocks, THREADS, 0, s, *c);
+    });
 }
 
 static tess_status launch_equal_copies(tess_stream *s, const equal_copies *c, tess_dtype dtype)
 {
     const unsigned blocks = tess_cuda_blocks(c->n * parts_of_copy(c), 1);
-    switch (word_of(dtype)) {
-    case 8:
-        return TESS_CUDA_LAUNCH(copy_equal_runs_kernel<uint64_t>, blocks, THREADS, 0, s, *c);
-    case 4:
-        return TESS_CUDA_LAUNCH(copy_equal_runs_kernel<uint32_t>, blocks, THREADS, 0, s, *c);
-    case 2:
-        return TESS_CUDA_LAUNCH(copy_equal_runs_kernel<uint16_t>, blocks, THREADS, 0, s, *c);
-    default:
-        return TESS_CUDA_LAUNCH(copy_equal_runs_kernel<uint8_t>, blocks, THREADS, 0, s, *c);
-    }
+    return with_word_of(dtype, [&](auto word) {
+        return TESS_CUDA_LAUNCH(copy_equal_runs_kernel<decltype(word)>, blocks, THREADS, 0, s, *c);
+    });
 }
 
 static bool are_equal_copies(const tess_convert_runs_args *a)

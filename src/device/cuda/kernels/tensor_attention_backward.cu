@@ -13,8 +13,9 @@
  * flops for each byte of shared memory. Its own rows are left factors that stay in registers, as far as there are any
  * left. If D = 128, a warp has 16 rows. Scores are computed for 16 others at a time, as registers allow. A
  * multiprocessor runs two blocks of 4 warps. A block has 32 KiB of shared memory for queries, and 49 KiB (65 KiB if
- * some left factors of keys stay there) for keys. Others are loaded into two buffers. One is filled while the other is
- * read. A warp leaves out others that none of its rows sees. */
+ * some left factors of keys stay there) for keys. A multiprocessor of compute capability 8.6, 8.9 or 12.0 has 100 KiB,
+ * so it runs one block of 65 KiB. Others are loaded into two buffers. One is filled while the other is read. A warp
+ * leaves out others that none of its rows sees. */
 #include <math.h>
 
 #include "device/cuda/cuda_rows.h"
@@ -91,17 +92,23 @@ static __global__ void __launch_bounds__(THREADS) tensor_stats_kernel(attention_
     }
 }
 
-template <int D, int R> static __device__ __forceinline__ void clear(float (*sum)[D / 8][4])
+/* Calls f(r, n, i) for element i of fragment n of R rows of N fragments. */
+template <int R, int N, typename F> static __device__ __forceinline__ void each_element(F f)
 {
     TESS_CUDA_UNROLL
     for (int r = 0; r < R; r++) {
         TESS_CUDA_UNROLL
-        for (int n = 0; n < D / 8; n++) {
+        for (int n = 0; n < N; n++) {
             TESS_CUDA_UNROLL
             for (int i = 0; i < 4; i++)
-                sum[r][n][i] = 0;
+                f(r, n, i);
         }
     }
+}
+
+template <int D, int R> static __device__ __forceinline__ void clear(float (*sum)[D / 8][4])
+{
+    each_element<R, D / 8>([&](int r, int n, int i) { sum[r][n][i] = 0; });
 }
 
 /* Copies a tile of an operand of queries. */
@@ -271,15 +278,8 @@ static __global__ void __launch_bounds__(THREADS, 2) tensor_backward_queries_ker
                 return; /* the warp's rows see none of these keys */
             multiply_rows<D, STEP, ROW, R>(score, keys + right_place<D>(), queries, [&](int, int) { return zeros; });
             multiply_rows<D, STEP, ROW, R>(ds, values + right_place<D>(), douts, [&](int r, int) { return delta[r]; });
-            TESS_CUDA_UNROLL
-            for (int r = 0; r < R; r++) {
-                TESS_CUDA_UNROLL
-                for (int n = 0; n < STEP / 8; n++) {
-                    TESS_CUDA_UNROLL
-                    for (int i = 0; i < 4; i++)
-                        ds[r][n][i] *= tensor_exp2(fmaf(score[r][n][i], scale2, lse2[r][i / 2]));
-                }
-            }
+            each_element<R, STEP / 8>(
+                [&](int r, int n, int i) { ds[r][n][i] *= tensor_exp2(fmaf(score[r][n][i], scale2, lse2[r][i / 2])); });
             if (base < last.first || base + STEP > first.last + 1)
                 hide_keys<STEP, R>(c, t, own, base, ds);
             multiply_columns<D, STEP, ROW, R>([&](int r) { return dq[r]; }, ds, keys + place);
@@ -414,15 +414,7 @@ static __global__ void __launch_bounds__(THREADS, 2) tensor_backward_keys_kernel
                 }
             }
             multiply_rows<D, STEP, ROW, R>(ds, douts + right_place<D>(), values, [&](int, int k) { return delta[k]; });
-            TESS_CUDA_UNROLL
-            for (int r = 0; r < R; r++) {
-                TESS_CUDA_UNROLL
-                for (int k = 0; k < STEP / 8; k++) {
-                    TESS_CUDA_UNROLL
-                    for (int i = 0; i < 4; i++)
-                        ds[r][k][i] *= p[r][k][i];
-                }
-            }
+            each_element<R, STEP / 8>([&](int r, int k, int i) { ds[r][k][i] *= p[r][k][i]; });
             if (base < warp_key + sizes::OWN - 1 || base + STEP > last_query(c, s, warp_key))
                 hide_queries<STEP, R>(c, s, own, base, p, ds);
             multiply_columns<D, STEP, ROW, R>([&](int r) { return dv[r]; }, p, douts + place);

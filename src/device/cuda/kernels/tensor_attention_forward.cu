@@ -12,8 +12,10 @@
  * clock, which feed 2048 flops at 16 flops a byte: the full rate of an A100's tensor cores and half that of an H100's.
  * The GPU's memory is read once for a tile. A key's exponential is one instruction of the special function units,
  * which do 16 a clock. A block has 16 KiB of shared memory for queries and two buffers (of 8 KiB, or 16 KiB if D =
- * 128), of which one is filled while the other is read. 2 blocks, or 8 warps, run on a multiprocessor. Tiles of up to
- * 16 rows have one warp and four buffers, because the delay of memory limits them. */
+ * 128), of which one is filled while the other is read. 2 blocks, or 8 warps, run on a multiprocessor. Blocks that
+ * merge chunks have 34 KiB or 36 KiB more, so a multiprocessor with 100 KiB (compute capability 8.6, 8.9, 12.0) runs
+ * one. If no sequence has more than 64 rows, a warp has 16. Tiles of up to 16 rows have one warp and four buffers,
+ * because the delay of memory limits them. */
 #include <math.h>
 
 #include "device/cuda/cuda_rows.h"
@@ -424,8 +426,9 @@ template <int D> static tess_status launch(tess_stream *s, attention_call *c)
     const int64_t n_chunks = (most_keys + CHUNK - 1) / CHUNK;
     if (c->state != NULL)
         return launch_cut<D, 4, R, 2, true>(s, c, n_chunks);
-    return most_rows <= ROWS ? launch_cut<D, 1, 1, 4, false>(s, c, n_chunks)
-                             : launch_cut<D, 4, R, 2, false>(s, c, n_chunks);
+    return most_rows <= ROWS       ? launch_cut<D, 1, 1, 4, false>(s, c, n_chunks)
+           : most_rows <= 4 * ROWS ? launch_cut<D, 4, 1, 2, false>(s, c, n_chunks)
+                                   : launch_cut<D, 4, R, 2, false>(s, c, n_chunks);
 }
 
 /* Checks that each call has whole chunks of keys. */
