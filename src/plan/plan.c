@@ -8,6 +8,7 @@
 #include "base/mem/dry_mem.h"
 #include "base/mem/scoped.h"
 #include "base/text/text.h"
+#include "engine/model/adapter.h"
 #include "engine/stages/rank_stage.h"
 #include "nn/model.h"
 #include "plan/dry_rank.h"
@@ -45,8 +46,16 @@ typedef struct planned_host {
     double bytes;
 } planned_host;
 
+/* The description of a model, which dry ranks of this model share. */
+typedef struct planned_model {
+    struct planned_model *next;
+    uint64_t key;
+    tess_model *model;
+} planned_model;
+
 struct tess_planner {
     tess_mem *mem;
+    planned_model *models;
     planned_rank *ranks;
     planned_host *hosts;
     int64_t n_dry; /* number of dry ranks that ran */
@@ -72,6 +81,11 @@ void tess_planner_destroy(tess_planner **handle)
     for (planned_host *h = p->hosts, *next; h != NULL; h = next) {
         next = h->next;
         tess_mem_free(p->mem, h);
+    }
+    for (planned_model *m = p->models, *next; m != NULL; m = next) {
+        next = m->next;
+        tess_model_destroy(&m->model);
+        tess_mem_free(p->mem, m);
     }
     tess_mem_free(p->mem, p);
     *handle = NULL;
@@ -305,6 +319,31 @@ static void drop_traces(tess_planner *p)
         tess_work_trace_free(&r->trace);
 }
 
+tess_status tess_planner_model(tess_planner *p, const tess_config *config, const tess_model_config *sizes,
+                               const tess_model **model)
+{
+    uint64_t key = tess_hash_bytes(sizes, sizeof(*sizes), 0);
+    for (int i = 0; i < config->training.freeze.n; i++)
+        key = tess_hash_bytes(config->training.freeze.item[i], strlen(config->training.freeze.item[i]) + 1, key);
+    planned_model *m = p->models;
+    while (m != NULL && m->key != key)
+        m = m->next;
+    if (m == NULL) {
+        TESS_TRY(TESS_NEW(p->mem, 1, "planned model", &m));
+        tess_status status = tess_model_create(p->mem, sizes, &m->model);
+        if (status != TESS_OK) {
+            tess_mem_free(p->mem, m);
+            return status;
+        }
+        tess_config_freeze(config, m->model);
+        m->key = key;
+        m->next = p->models;
+        p->models = m;
+    }
+    *model = m->model;
+    return TESS_OK;
+}
+
 /* A rank whose record of work is needed again and was dropped runs again. Memory is that of the routing that needs most
  * of it. Times are those of even routing: a rank with the rows of all ranks would compute as many times as long. */
 static tess_status find_rank(plan_case *c, int rank, int64_t most_micros, bool times, planned_rank **out)
@@ -318,12 +357,13 @@ static tess_status find_rank(plan_case *c, int rank, int64_t most_micros, bool t
             return TESS_OK;
         }
     planned_rank *r;
+    tess_memory_plan plan = c->plan;
+    TESS_TRY(tess_planner_model(p, &c->config, &c->model, &plan.whole));
     TESS_TRY(TESS_NEW(p->mem, 1, "planned rank", &r));
     r->key = key;
     r->rank = rank;
     r->trace.mem = p->mem;
     r->trace.even_experts = even_experts;
-    tess_memory_plan plan = c->plan;
     plan.trace = most_micros != MEMORY_ONLY ? &r->trace : NULL;
     plan.peak = &r->peak;
     plan.moves = most_micros != MEMORY_ONLY;
@@ -450,6 +490,13 @@ static bool needs_less(const plan_case *c, int rank)
         if (c->alike[other] >= c->alike[rank] && c->alike[rank] > 0)
             return true;
     return false;
+}
+
+/* The micro-batches of dry ranks whose memory is planned. They are those whose time is planned, too, so that no rank
+ * runs twice, unless those have even experts. */
+static int64_t micros_for_memory(const plan_case *c)
+{
+    return c->model.parts.experts.n > 0 ? MEMORY_ONLY : c->most_micros;
 }
 
 static tess_status plan_memory(plan_case *c, int64_t micros, tess_plan_memory *m)
@@ -704,7 +751,7 @@ static tess_status plan_volume(plan_case *c, tess_plan_volume *v)
 static tess_status make(plan_case *c, tess_plan *plan)
 {
     if (!c->request->options.no_memory)
-        TESS_TRY(plan_memory(c, c->most_micros, &plan->memory));
+        TESS_TRY(plan_memory(c, micros_for_memory(c), &plan->memory));
     plan->composed = c->shallow != NULL;
     if (!c->request->options.no_volume)
         TESS_TRY(plan_volume(c, &plan->volume));
@@ -728,12 +775,13 @@ tess_status tess_plan_memory_of(tess_planner *planner, const tess_plan_request *
     plan_case c;
     tess_status status = open_case(planner, request, &c);
     /* A pipeline's dry ranks are those that its time needs, too. Half of the micro-batches need no more than all. */
-    const bool halves = request->options.until_too_large && c.n_stages > 1 && c.most_micros > 0;
+    const int64_t micros = c.n_stages > 1 ? micros_for_memory(&c) : MEMORY_ONLY;
+    const bool halves = request->options.until_too_large && micros > 0;
     memory->missing = 0;
     if (status == TESS_OK && halves)
-        status = plan_memory(&c, c.most_micros / 2, memory);
+        status = plan_memory(&c, micros / 2, memory);
     if (status == TESS_OK && memory->missing == 0)
-        status = plan_memory(&c, c.n_stages > 1 ? c.most_micros : MEMORY_ONLY, memory);
+        status = plan_memory(&c, micros, memory);
     close_case(&c);
     return status;
 }

@@ -141,6 +141,11 @@ tess_status tess_planner_create(tess_mem *mem, tess_planner **planner);
 void tess_planner_destroy(tess_planner **planner);
 int64_t tess_planner_dry_ranks(const tess_planner *planner); /* number of dry ranks that have run */
 
+/* Returns the description of a model, with the configuration's frozen parameters. The planner owns it and keeps it. */
+struct tess_model;
+tess_status tess_planner_model(tess_planner *planner, const tess_config *config, const tess_model_config *sizes,
+                               const struct tess_model **model);
+
 /* Makes the plan. One thread at a time may use a planner.
  * TESS_E_INVALID: the configuration does not fit the model or the number of ranks, or the machine lacks a link that the
  * layout needs; the message names it

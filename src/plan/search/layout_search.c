@@ -751,7 +751,7 @@ static tess_status check_best(walk *w)
 static tess_status search_layouts(walk *w)
 {
     TESS_TRY(enumerate(w));
-    TESS_TRY(tess_step_bounds_create(w->found->mem, &w->request->plan, &w->bounds));
+    TESS_TRY(tess_step_bounds_create(w->found->mem, w->planner, &w->request->plan, &w->bounds));
     TESS_TRY(plan_best(w));
     TESS_TRY(plan_nearest(w));
     TESS_TRY(improve_best(w));

@@ -62,6 +62,7 @@ typedef struct slot_counts {
 
 struct tess_step_bounds {
     tess_mem *mem;
+    tess_planner *planner; /* it keeps the descriptions of models */
     const tess_plan_request *request;
     tess_machine plain; /* the machine without fp8_products */
     /* Number of layers after which all are alike, and the kinds of those (tess_model_config.layers). If kinds
@@ -76,12 +77,14 @@ struct tess_step_bounds {
     int64_t n_dry;
 };
 
-tess_status tess_step_bounds_create(tess_mem *mem, const tess_plan_request *request, tess_step_bounds **out)
+tess_status tess_step_bounds_create(tess_mem *mem, tess_planner *planner, const tess_plan_request *request,
+                                    tess_step_bounds **out)
 {
     const tess_model_config *m = request->model;
     TESS_TRY(TESS_NEW(mem, 1, "bounds", out));
     tess_step_bounds *b = *out;
     b->mem = mem;
+    b->planner = planner;
     b->request = request;
     b->plain = *request->machine;
     b->plain.fp8_products = false;
@@ -214,6 +217,7 @@ static tess_status run_piece(tess_step_bounds *b, const tess_config *config, con
     const tess_model_config model = shallow_model(b, kind, layers);
     tess_work_trace trace = {.mem = b->mem, .even_experts = true};
     tess_memory_plan plan = tess_plan_dry(b->request, config);
+    TESS_TRY(tess_planner_model(b->planner, config, &model, &plan.whole));
     plan.trace = &trace;
     plan.most_micros = 1;
     plan.gradients_only = true;
@@ -225,11 +229,9 @@ static tess_status run_piece(tess_step_bounds *b, const tess_config *config, con
     /* Times are those of even routing, and memory is that of the routing that needs most of it. */
     if (status != TESS_OK || model.parts.experts.n == 0 || b->request->machine->machine.kind != TESS_MACHINE_GPU)
         return status;
-    trace.even_experts = false;
+    plan.trace = NULL;
     b->n_dry++;
-    status = tess_dry_rank(&plan, &model, 0, &out->report);
-    tess_work_trace_free(&trace);
-    return status;
+    return tess_dry_rank(&plan, &model, 0, &out->report);
 }
 
 /* Counts the elements of the last layer's parameters that a rank has. */
