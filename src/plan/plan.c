@@ -515,7 +515,10 @@ static tess_status plan_memory(plan_case *c, int64_t micros, tess_plan_memory *m
         if (needs_less(c, stage))
             continue;
         TESS_TRY(need_of_stage(c, stage, micros, &need, &r));
-        most_of_host = fmax(most_of_host, tess_pools_sum(need.pool));
+        if (tess_pools_sum(need.pool) > most_of_host) {
+            most_of_host = tess_pools_sum(need.pool);
+            m->host_rank = r->rank;
+        }
         if (worst == NULL || counted(c, &need) > counted(c, &m->most)) {
             m->most = need;
             m->rank = r->rank;

@@ -59,6 +59,7 @@ typedef struct tess_plan_alive {
 typedef struct tess_plan_memory {
     tess_memory_of_rank most; /* the rank that needs most */
     int rank;                 /* its number */
+    int host_rank;            /* the rank that needs most of its host's memory */
     double bytes;             /* bytes that count against `room`: those of its device, or of all ranks of its host */
     double room;              /* bytes of the machine's device, or of a host's share of it; 0: not known */
     double missing;           /* bytes by which it does not fit; 0: it fits */

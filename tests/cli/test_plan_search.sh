@@ -9,6 +9,9 @@ grep -q "the next one is" output && grep -qE "^[0-9]+ layouts of 8 ranks on h100
     pass "with reasons" || fail "$(cat output)"
 expect "why not tp=4" 0 "why not tp=4: tp 4" search -n 8 --machine h100-sxm --why-not tp=4
 grep -q "% slower: " output && pass "in percent" || fail "$(cat output)"
+expect "why not the best one" 0 "it is the best one" search -n 8 --machine h100-sxm --only tp=4,dp_shard=2,micro=1,strategy=full \
+    --why-not tp=4,dp_shard=2,micro=1,strategy=full
+expect "why not a faster one" 0 "faster than the best one" search -n 8 --machine h100-sxm --only tp=4,pp=2 --why-not dp_shard=8
 expect "JSON" 0 '"type": "tessera-search"' search -n 4 --machine h100-sxm --json --top 1
 expect "a wrong condition" 2 "did you mean" search -n 4 --machine h100-sxm --only tpp=2
 expect "a model without rows" 2 "no layout of 3 ranks" search -n 3 --machine h100-sxm --only dp_shard=3
@@ -49,7 +52,7 @@ expect "nothing to write" 2 "no layout fits" search -n 2 --machine small.yaml --
 large="model.config=llama-405b training.seq_len=8192 training.global_batch_size=512"
 expect "405B on 512 GPUs" 0 "layouts of 512 ranks on h100-sxm" "$tessera" plan search $large -n 512 --machine h100-sxm
 grep -qE ": [0-9]{1,2} fit, [1-9][0-9]{3,5} are slower by their bounds" output && pass "few layouts were planned" || fail "$(cat output)"
-expect "hosts without a link" 0 "which are on different hosts: give it a section" \
+expect "hosts without a link" 2 "which are on different hosts: give it a section" \
     "$tessera" plan search $large -n 512 --machine unlinked.yaml
 expect "too large for the cluster" 0 "too many" \
     "$tessera" plan search $large training.global_batch_size=8 -n 8 --machine h100-sxm
