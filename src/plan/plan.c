@@ -11,7 +11,7 @@
 #include "engine/model/adapter.h"
 #include "engine/stages/rank_stage.h"
 #include "nn/model.h"
-#include "plan/dry_rank.h"
+#include "plan/dry_jobs.h"
 #include "plan/step_spans.h"
 #include "plan/step_time.h"
 
@@ -55,6 +55,7 @@ typedef struct planned_model {
 
 struct tess_planner {
     tess_mem *mem;
+    tess_dry_workers *workers;
     planned_model *models;
     planned_rank *ranks;
     planned_host *hosts;
@@ -65,7 +66,10 @@ tess_status tess_planner_create(tess_mem *mem, tess_planner **out)
 {
     TESS_TRY(TESS_NEW(mem, 1, "planner", out));
     (*out)->mem = mem;
-    return TESS_OK;
+    tess_status status = tess_dry_workers_create(mem, &(*out)->workers);
+    if (status != TESS_OK)
+        tess_planner_destroy(out);
+    return status;
 }
 
 void tess_planner_destroy(tess_planner **handle)
@@ -75,7 +79,8 @@ void tess_planner_destroy(tess_planner **handle)
         return;
     for (planned_rank *r = p->ranks, *next; r != NULL; r = next) {
         next = r->next;
-        tess_work_trace_free(&r->trace);
+        if (r->trace.mem != NULL)
+            tess_work_trace_free(&r->trace);
         tess_mem_free(p->mem, r);
     }
     for (planned_host *h = p->hosts, *next; h != NULL; h = next) {
@@ -87,6 +92,7 @@ void tess_planner_destroy(tess_planner **handle)
         tess_model_destroy(&m->model);
         tess_mem_free(p->mem, m);
     }
+    tess_dry_workers_destroy(&p->workers);
     tess_mem_free(p->mem, p);
     *handle = NULL;
 }
@@ -316,7 +322,8 @@ static void drop_traces(tess_planner *p)
     for (const planned_rank *r = p->ranks; r != NULL; r = r->next)
         n += r->trace.n_events + r->trace.n_ops;
     for (planned_rank *r = p->ranks; r != NULL && n > MOST_EVENTS; r = r->next)
-        tess_work_trace_free(&r->trace);
+        if (r->trace.mem != NULL)
+            tess_work_trace_free(&r->trace);
 }
 
 tess_status tess_planner_model(tess_planner *p, const tess_config *config, const tess_model_config *sizes,
@@ -344,40 +351,93 @@ tess_status tess_planner_model(tess_planner *p, const tess_config *config, const
     return TESS_OK;
 }
 
-/* A rank whose record of work is needed again and was dropped runs again. Memory is that of the routing that needs most
- * of it. Times are those of even routing: a rank with the rows of all ranks would compute as many times as long. */
+tess_dry_workers *tess_planner_workers(tess_planner *planner)
+{
+    return planner->workers;
+}
+
+/* A dry rank that is needed. */
+typedef struct wanted_rank {
+    plan_case *of;
+    int rank;
+    int64_t most_micros;
+    bool times;
+} wanted_rank;
+
+/* Memory is that of the routing that needs most of it. Times are those of even routing: a rank with the rows of all
+ * ranks would compute as many times as long. */
+static bool has_even_experts(const wanted_rank *w)
+{
+    return w->times && w->of->model.parts.experts.n > 0;
+}
+
+/* Returns the dry rank, or NULL: it has not run yet, or its record of work is needed again and was dropped. */
+static planned_rank *known_rank(const wanted_rank *w)
+{
+    const uint64_t key = key_of(w->of, w->rank, w->most_micros, has_even_experts(w));
+    planned_rank *r = w->of->planner->ranks;
+    while (r != NULL && (r->key != key || (w->times && r->trace.n_events == 0)))
+        r = r->next;
+    return r;
+}
+
+static tess_status start_job(const wanted_rank *w, planned_rank **out, tess_dry_job *job)
+{
+    tess_planner *p = w->of->planner;
+    const bool records = w->most_micros != MEMORY_ONLY;
+    *job = (tess_dry_job){.plan = w->of->plan, .model = w->of->request->model, .rank = w->rank};
+    TESS_TRY(tess_planner_model(p, &w->of->config, &w->of->model, &job->plan.whole));
+    TESS_TRY(TESS_NEW(p->mem, 1, "planned rank", out));
+    planned_rank *r = *out;
+    r->key = key_of(w->of, w->rank, w->most_micros, has_even_experts(w));
+    r->rank = w->rank;
+    r->trace.even_experts = has_even_experts(w);
+    job->plan.trace = records ? &r->trace : NULL;
+    job->plan.peak = &r->peak;
+    job->plan.moves = records;
+    job->plan.most_micros = records ? w->most_micros : w->of->most_micros;
+    return TESS_OK;
+}
+
+/* Runs the dry ranks that are not known yet, next to each other. */
+static tess_status run_wanted(tess_planner *p, const wanted_rank *wanted, int n)
+{
+    TESS_AUTO(tess_mem_drop) planned_rank **ranks = NULL;
+    TESS_AUTO(tess_mem_drop) tess_dry_job *jobs = NULL;
+    int n_jobs = 0;
+    tess_status status = TESS_OK;
+    TESS_TRY(TESS_NEW(p->mem, n, "dry ranks", &ranks));
+    TESS_TRY(TESS_NEW(p->mem, n, "dry ranks", &jobs));
+    for (int i = 0; i < n && status == TESS_OK; i++)
+        if (known_rank(&wanted[i]) == NULL) {
+            status = start_job(&wanted[i], &ranks[n_jobs], &jobs[n_jobs]);
+            n_jobs += status == TESS_OK;
+        }
+    if (status == TESS_OK)
+        tess_dry_workers_run(p->workers, jobs, n_jobs);
+    for (int i = 0; i < n_jobs; i++) {
+        planned_rank *r = ranks[i];
+        if (status == TESS_OK)
+            status = tess_dry_job_end(&jobs[i]);
+        if (status != TESS_OK) {
+            if (r->trace.mem != NULL)
+                tess_work_trace_free(&r->trace);
+            tess_mem_free(p->mem, r);
+            continue;
+        }
+        r->report = jobs[i].report;
+        p->n_dry++;
+        r->next = p->ranks;
+        p->ranks = r;
+    }
+    return status;
+}
+
 static tess_status find_rank(plan_case *c, int rank, int64_t most_micros, bool times, planned_rank **out)
 {
-    tess_planner *p = c->planner;
-    const bool even_experts = times && c->model.parts.experts.n > 0;
-    const uint64_t key = key_of(c, rank, most_micros, even_experts);
-    for (planned_rank *r = p->ranks; r != NULL; r = r->next)
-        if (r->key == key && (!times || r->trace.n_events > 0)) {
-            *out = r;
-            return TESS_OK;
-        }
-    planned_rank *r;
-    tess_memory_plan plan = c->plan;
-    TESS_TRY(tess_planner_model(p, &c->config, &c->model, &plan.whole));
-    TESS_TRY(TESS_NEW(p->mem, 1, "planned rank", &r));
-    r->key = key;
-    r->rank = rank;
-    r->trace.mem = p->mem;
-    r->trace.even_experts = even_experts;
-    plan.trace = most_micros != MEMORY_ONLY ? &r->trace : NULL;
-    plan.peak = &r->peak;
-    plan.moves = most_micros != MEMORY_ONLY;
-    plan.most_micros = most_micros != MEMORY_ONLY ? most_micros : c->most_micros;
-    tess_status status = tess_dry_rank(&plan, c->request->model, rank, &r->report);
-    if (status != TESS_OK) {
-        tess_work_trace_free(&r->trace);
-        tess_mem_free(p->mem, r);
-        return status;
-    }
-    p->n_dry++;
-    r->next = p->ranks;
-    p->ranks = r;
-    *out = r;
+    const wanted_rank wanted = {c, rank, most_micros, times};
+    TESS_TRY(run_wanted(c->planner, &wanted, 1));
+    *out = known_rank(&wanted);
     return TESS_OK;
 }
 
@@ -499,6 +559,23 @@ static int64_t micros_for_memory(const plan_case *c)
     return c->model.parts.experts.n > 0 ? MEMORY_ONLY : c->most_micros;
 }
 
+/* Runs the dry ranks of the next stages whose memory is planned, as many as there are workers. */
+static tess_status run_stages(plan_case *c, int stage, int64_t micros)
+{
+    enum { MOST = SHALLOW * TESS_DRY_WORKERS };
+    wanted_rank wanted[MOST];
+    int n = 0;
+    for (int left = tess_dry_workers_count(c->planner->workers); left > 0 && stage < c->n_stages; stage++) {
+        if (needs_less(c, stage))
+            continue;
+        left--;
+        for (int i = 0; i < (c->shallow != NULL ? SHALLOW : 1); i++)
+            wanted[n++] =
+                (wanted_rank){c->shallow != NULL ? &c->shallow[i] : c, rank_of_stage(c, stage), micros, false};
+    }
+    return run_wanted(c->planner, wanted, n);
+}
+
 static tess_status plan_memory(plan_case *c, int64_t micros, tess_plan_memory *m)
 {
     const tess_machine *machine = c->request->machine;
@@ -514,6 +591,7 @@ static tess_status plan_memory(plan_case *c, int64_t micros, tess_plan_memory *m
         tess_memory_of_rank need;
         if (needs_less(c, stage))
             continue;
+        TESS_TRY(run_stages(c, stage, micros));
         TESS_TRY(need_of_stage(c, stage, micros, &need, &r));
         if (tess_pools_sum(need.pool) > most_of_host) {
             most_of_host = tess_pools_sum(need.pool);
@@ -558,7 +636,12 @@ static tess_status time_ranks_at(plan_case *c, int further, int64_t most_micros,
 {
     const tess_plan_request *q = c->request;
     TESS_AUTO(tess_mem_drop) tess_timed_rank *ranks = NULL;
+    TESS_AUTO(tess_mem_drop) wanted_rank *wanted = NULL;
     TESS_TRY(TESS_NEW(c->planner->mem, c->n_stages, "ranks of a pipeline", &ranks));
+    TESS_TRY(TESS_NEW(c->planner->mem, c->n_stages, "ranks of a pipeline", &wanted));
+    for (int stage = 0; stage < c->n_stages; stage++)
+        wanted[stage] = (wanted_rank){c, rank_of_stage(c, stage) + further, most_micros, true};
+    TESS_TRY(run_wanted(c->planner, wanted, c->n_stages));
     for (int stage = 0; stage < c->n_stages; stage++) {
         planned_rank *r;
         TESS_TRY(find_rank(c, rank_of_stage(c, stage) + further, most_micros, true, &r));

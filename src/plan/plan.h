@@ -147,6 +147,9 @@ struct tess_model;
 tess_status tess_planner_model(tess_planner *planner, const tess_config *config, const tess_model_config *sizes,
                                const struct tess_model **model);
 
+/* The workers on which the planner's dry ranks run. */
+struct tess_dry_workers *tess_planner_workers(tess_planner *planner);
+
 /* Makes the plan. One thread at a time may use a planner.
  * TESS_E_INVALID: the configuration does not fit the model or the number of ranks, or the machine lacks a link that the
  * layout needs; the message names it

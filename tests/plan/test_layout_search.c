@@ -249,7 +249,7 @@ static void bounds_hide_no_layout_of_experts_in_a_pipeline(void)
                           "pp=2,pp=4,tp=1,tp=2,ep=1,ep=2,ep=4,micro=1,micro=2,strategy=zero2,strategy=full");
 }
 
-/* With room for some layouts only, the best ones are those of a search that plans all of them. */
+/* The search finds the best layouts where only some of them fit: those of a search that plans all of them. */
 static void memory_hides_no_layout(void)
 {
     static const double shares[] = {0.05, 0.2, 0.5};

@@ -9,7 +9,7 @@
 #include "engine/stages/rank_stage.h"
 #include "nn/model.h"
 #include "parallel/pipeline/pipeline.h"
-#include "plan/dry_rank.h"
+#include "plan/dry_jobs.h"
 #include "plan/search/search_axes.h"
 #include "plan/step_time.h"
 #include "tessera/fsdp.h"
@@ -21,6 +21,7 @@ static const double certain = 0.98;
 enum {
     BESIDE = 3, /* layers of a piece. A model has more */
     MOST_KINDS = 8,
+    DEPTHS = 2,       /* a piece has BESIDE layers, and one more */
     LEAST_WORDS = 256 /* words of a small head */
 };
 
@@ -217,39 +218,65 @@ static tess_model_config shallow_model(const tess_step_bounds *b, int kind, int6
     return model;
 }
 
-/* Runs a dry rank with the routing of experts that needs most memory. Its head is small, so that its layers decide how
- * many bytes of activations are in use at a time. */
-static tess_status run_routed(tess_step_bounds *b, const tess_config *config, tess_memory_plan *plan,
-                              tess_model_config *model, tess_dry_report *report)
+/* Whether the memory of experts is that of another routing than their times: times are those of even routing, and
+ * memory is that of the routing that needs most of it. */
+static bool has_routing(const tess_step_bounds *b)
 {
-    model->vocab_size = model->vocab_size < LEAST_WORDS ? model->vocab_size : LEAST_WORDS;
-    TESS_TRY(tess_planner_model(b->planner, config, model, &plan->whole));
-    plan->trace = NULL;
-    b->n_dry++;
-    return tess_dry_rank(plan, model, 0, report);
+    return b->request->model->parts.experts.n > 0 && b->request->machine->machine.kind == TESS_MACHINE_GPU;
 }
 
-/* Runs the piece with a number of layers. */
-static tess_status run_piece(tess_step_bounds *b, const tess_config *config, const layer_piece_key *key, int kind,
-                             int64_t layers, int n_ranks, layer_piece_run *out)
+/* The dry ranks of a piece with a number of layers: [0] with even routing, whose work is recorded; [1] with the routing
+ * that needs most memory. The second has a small head, so that its layers decide how many bytes of activations are in
+ * use at a time. */
+enum { ROUTINGS = 2 };
+
+static tess_status prepare_piece(tess_step_bounds *b, const tess_config *config, const tess_memory_plan *plan,
+                                 tess_model_config models[ROUTINGS], tess_dry_job jobs[ROUTINGS])
 {
-    tess_model_config model = shallow_model(b, kind, layers);
-    tess_work_trace trace = {.mem = b->mem, .even_experts = true};
+    models[1] = models[0];
+    models[1].vocab_size = models[0].vocab_size < LEAST_WORDS ? models[0].vocab_size : LEAST_WORDS;
+    for (int i = 0; i < ROUTINGS; i++) {
+        jobs[i] = (tess_dry_job){.plan = *plan, .model = &models[i]};
+        TESS_TRY(tess_planner_model(b->planner, config, &models[i], &jobs[i].plan.whole));
+    }
+    jobs[1].plan.trace = NULL;
+    return TESS_OK;
+}
+
+/* Runs the piece with BESIDE layers and with one more. */
+static tess_status run_pieces(tess_step_bounds *b, const tess_config *config, const layer_piece_key *key, int kind,
+                              int n_ranks, layer_piece_run out[DEPTHS])
+{
+    tess_model_config models[DEPTHS][ROUTINGS];
+    tess_dry_job jobs[DEPTHS * ROUTINGS];
+    tess_work_trace traces[DEPTHS];
     tess_memory_plan plan = tess_plan_dry(b->request, config);
-    TESS_TRY(tess_planner_model(b->planner, config, &model, &plan.whole));
-    plan.trace = &trace;
+    const int n = has_routing(b) ? ROUTINGS : 1;
+    tess_status status = TESS_OK;
     plan.most_micros = 1;
     plan.gradients_only = true;
-    b->n_dry++;
-    tess_status status = tess_dry_rank(&plan, &model, 0, &out->report);
-    if (status == TESS_OK)
-        status = time_piece(b, tess_step_bounds_machine(b, key->precision), &plan, &trace, n_ranks, out);
-    tess_work_trace_free(&trace);
-    out->with_head = out->report.device[TESS_POOL_ACTIVATIONS];
-    /* Times are those of even routing, and memory is that of the routing that needs most of it. */
-    if (status != TESS_OK || model.parts.experts.n == 0 || b->request->machine->machine.kind != TESS_MACHINE_GPU)
-        return status;
-    return run_routed(b, config, &plan, &model, &out->report);
+    for (int depth = 0; depth < DEPTHS; depth++) {
+        tess_dry_job own[ROUTINGS];
+        models[depth][0] = shallow_model(b, kind, BESIDE + depth);
+        traces[depth] = (tess_work_trace){.even_experts = true};
+        plan.trace = &traces[depth];
+        TESS_TRY(prepare_piece(b, config, &plan, models[depth], own));
+        memcpy(&jobs[depth * n], own, (size_t)n * sizeof(*own));
+    }
+    tess_dry_workers_run(tess_planner_workers(b->planner), jobs, DEPTHS * n);
+    b->n_dry += DEPTHS * n;
+    for (int i = 0; i < DEPTHS * n && status == TESS_OK; i++)
+        status = tess_dry_job_end(&jobs[i]);
+    for (int depth = 0; depth < DEPTHS; depth++) {
+        const tess_dry_job *job = &jobs[depth * n];
+        if (status == TESS_OK)
+            status = time_piece(b, tess_step_bounds_machine(b, key->precision), &job->plan, &traces[depth], n_ranks,
+                                &out[depth]);
+        out[depth].with_head = job->report.device[TESS_POOL_ACTIVATIONS];
+        out[depth].report = job[n - 1].report;
+        tess_work_trace_free(&traces[depth]);
+    }
+    return status;
 }
 
 /* Counts the elements of the last layer's parameters that a rank has. */
@@ -271,9 +298,9 @@ static tess_status count_weights(tess_step_bounds *b, const tess_config *config,
 
 static tess_status measure_piece(tess_step_bounds *b, const tess_config *config, int kind, int n_ranks, layer_piece *p)
 {
-    layer_piece_run less, more;
-    TESS_TRY(run_piece(b, config, &p->key, kind, BESIDE, n_ranks, &less));
-    TESS_TRY(run_piece(b, config, &p->key, kind, BESIDE + 1, n_ranks, &more));
+    layer_piece_run runs[DEPTHS];
+    TESS_TRY(run_pieces(b, config, &p->key, kind, n_ranks, runs));
+    const layer_piece_run less = runs[0], more = runs[1];
     const bool gpu = b->request->machine->machine.kind == TESS_MACHINE_GPU;
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
         p->state[pool] =
@@ -282,8 +309,7 @@ static tess_status measure_piece(tess_step_bounds *b, const tess_config *config,
     p->ends_s = fmax(0, less.seconds - BESIDE * p->layer_s);
     if (gpu) {
         p->beside = fmax(0, less.with_head - BESIDE * fmax(0, more.with_head - less.with_head));
-        /* Without experts, these bytes may be the head's. */
-        if (b->request->model->parts.experts.n > 0)
+        if (has_routing(b)) /* otherwise these bytes may be the head's */
             p->in_layer =
                 fmax(0, less.report.device[TESS_POOL_ACTIVATIONS] - BESIDE * fmax(0, p->state[TESS_POOL_ACTIVATIONS]));
     }
