@@ -57,13 +57,35 @@ expect "hosts without a link" 2 "which are on different hosts: give it a section
 expect "too large for the cluster" 0 "too many" \
     "$tessera" plan search $large training.global_batch_size=8 -n 8 --machine h100-sxm
 
+same_pools() {
+    awk '/ bytes$/ {n++; same += $2 == $3} END {exit !(n >= 5 && same == n)}' output && pass "count the pools of the plan" ||
+        fail "$(cat output)"
+}
 # Real ranks count the pools of a layout such as the best ones of 405B, at a small size.
 expect "real ranks" 0 "activations" "$tessera" plan model.config=llama-5m training.seq_len=64 -n 4 --measure \
     training.global_batch_size=4 training.local_batch_size=4 parallelism.tensor_parallel_degree=2 \
     parallelism.context_parallel_degree=2 parallelism.context_parallel_method=ring training.context_leaves=4 \
     activation_checkpoint.mode=full --cache .
-awk '/ bytes$/ {n++; same += $2 == $3} END {exit !(n >= 5 && same == n)}' output && pass "count the pools of the plan" ||
-    fail "$(cat output)"
+same_pools
+
+# The axes of the best layouts of DeepSeek-V3 on 2,048 GPUs, with few ranks, layers and channels. Every token reads all
+# experts, so the routing, and the memory that it needs, does not depend on weights.
+cat >experts.json <<'J'
+{"architectures": ["DeepseekV3ForCausalLM"], "model_type": "deepseek_v3", "hidden_size": 64, "intermediate_size": 96,
+ "moe_intermediate_size": 32, "num_hidden_layers": 9, "num_attention_heads": 4, "num_key_value_heads": 4,
+ "kv_lora_rank": 16, "q_lora_rank": 24, "qk_nope_head_dim": 8, "qk_rope_head_dim": 8, "v_head_dim": 8,
+ "n_routed_experts": 16, "n_shared_experts": 1, "n_group": 1, "topk_group": 1, "num_experts_per_tok": 16,
+ "first_k_dense_replace": 1, "norm_topk_prob": true, "routed_scaling_factor": 2.5, "vocab_size": 512,
+ "max_position_embeddings": 256, "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "tie_word_embeddings": false,
+ "hidden_act": "silu"}
+J
+for strategy in zero1 zero2 full; do
+    expect "16 real ranks with experts, $strategy" 0 "activations" "$tessera" plan model.config=experts.json training.seq_len=64 \
+        -n 16 --measure training.global_batch_size=32 training.local_batch_size=4 parallelism.tensor_parallel_degree=2 \
+        parallelism.data_parallel_shard_degree=2 parallelism.pipeline_parallel_degree=4 \
+        parallelism.expert_parallel_degree=4 parallelism.shard_strategy=$strategy activation_checkpoint.mode=full --cache .
+    same_pools
+done
 
 # The configuration that it writes is trained.
 make_text 400 >text.txt

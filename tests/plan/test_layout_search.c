@@ -416,7 +416,6 @@ static void offload_is_used_where_nothing_fits(void)
     EXPECT(found.layouts[0].in_full && host_bytes > 0);
     for (int with_host = 0; with_host < 2; with_host++) {
         tess_search other;
-        r.request.without_nearest = true; /* it offloads, too */
         r.machine.memory.host_gb = with_host ? 0.9 * host_bytes / 1e9 : 0;
         EXPECT_OK(tess_search_layouts(r.mem, r.planner, &r.request, &other));
         EXPECT(other.n_fits > 0 || with_host);

@@ -619,7 +619,7 @@ static tess_status plan_best(walk *w)
     for (int i = 0; i < n; i++)
         TESS_TRY(settle(w, i, TESS_BOUND_OF_WEIGHTS));
     TESS_TRY(plan_queue(w));
-    return w->n_best == 0 && can_offload(w) ? offload_all(w) : TESS_OK;
+    return w->n_best == 0 && !w->request->without_nearest && can_offload(w) ? offload_all(w) : TESS_OK;
 }
 
 /* Chooses the member of a family that misses least by its bound. It counts for all members. */

@@ -19,9 +19,9 @@
 static const double certain = 0.98;
 
 enum {
-    BESIDE = 3, /* layers of a piece. A model has more */
+    PIECE_LAYERS = 3, /* layers of a piece. A model has more */
     MOST_KINDS = 8,
-    DEPTHS = 2,       /* a piece has BESIDE layers, and one more */
+    DEPTHS = 2,       /* a piece has PIECE_LAYERS layers, and one more */
     LEAST_WORDS = 256 /* words of a small head */
 };
 
@@ -243,7 +243,7 @@ static tess_status prepare_piece(tess_step_bounds *b, const tess_config *config,
     return TESS_OK;
 }
 
-/* Runs the piece with BESIDE layers and with one more. */
+/* Runs the piece with PIECE_LAYERS layers and with one more. */
 static tess_status run_pieces(tess_step_bounds *b, const tess_config *config, const layer_piece_key *key, int kind,
                               int n_ranks, layer_piece_run out[DEPTHS])
 {
@@ -257,7 +257,7 @@ static tess_status run_pieces(tess_step_bounds *b, const tess_config *config, co
     plan.gradients_only = true;
     for (int depth = 0; depth < DEPTHS; depth++) {
         tess_dry_job own[ROUTINGS];
-        models[depth][0] = shallow_model(b, kind, BESIDE + depth);
+        models[depth][0] = shallow_model(b, kind, PIECE_LAYERS + depth);
         traces[depth] = (tess_work_trace){.even_experts = true};
         plan.trace = &traces[depth];
         TESS_TRY(prepare_piece(b, config, &plan, models[depth], own));
@@ -306,12 +306,12 @@ static tess_status measure_piece(tess_step_bounds *b, const tess_config *config,
         p->state[pool] =
             gpu ? more.report.device[pool] - less.report.device[pool] : more.report.host[pool] - less.report.host[pool];
     p->layer_s = more.seconds - less.seconds;
-    p->ends_s = fmax(0, less.seconds - BESIDE * p->layer_s);
+    p->ends_s = fmax(0, less.seconds - PIECE_LAYERS * p->layer_s);
     if (gpu) {
-        p->beside = fmax(0, less.with_head - BESIDE * fmax(0, more.with_head - less.with_head));
+        p->beside = fmax(0, less.with_head - PIECE_LAYERS * fmax(0, more.with_head - less.with_head));
         if (has_routing(b)) /* otherwise these bytes may be the head's */
-            p->in_layer =
-                fmax(0, less.report.device[TESS_POOL_ACTIVATIONS] - BESIDE * fmax(0, p->state[TESS_POOL_ACTIVATIONS]));
+            p->in_layer = fmax(0, less.report.device[TESS_POOL_ACTIVATIONS] -
+                                      PIECE_LAYERS * fmax(0, p->state[TESS_POOL_ACTIVATIONS]));
     }
     p->forward_s = fmax(0, fmin(p->layer_s, more.forward_s - less.forward_s));
     p->floor_s = more.floor_s - less.floor_s;
@@ -376,7 +376,7 @@ static tess_status make_piece(tess_step_bounds *b, layer_piece *p, bool measures
 static tess_status complete_piece(tess_step_bounds *b, layer_piece *p, bool measures)
 {
     tess_status status = TESS_OK;
-    if (b->request->model->n_layers <= b->unlike + BESIDE || b->n_kinds == MOST_KINDS)
+    if (b->request->model->n_layers <= b->unlike + PIECE_LAYERS || b->n_kinds == MOST_KINDS)
         return TESS_OK;
     if (p->weights == 0 && !p->is_refused)
         status = make_piece(b, p, false);
@@ -562,7 +562,7 @@ static double link_s(const tess_step_bounds *b, const tess_search_layout *l, dou
 {
     const tess_plan_request *q = b->request;
     const bool gathers = l->strategy >= TESS_STRATEGY_FULL && l->reshard != 0;
-    const double gathered = gathers ? 2 * weight_size(b, l) * fmax(0, n - BESIDE) : 0,
+    const double gathered = gathers ? 2 * weight_size(b, l) * fmax(0, n - PIECE_LAYERS) : 0,
                  bytes = elements * (size - 1) / size * (n * gradient_size(b) + gathered);
     tess_link_kind kind;
     if (size == 1 || q->machine->times != NULL)
