@@ -108,16 +108,27 @@ static double count_pairs(const tess_attention_seq *s, int64_t window)
     return (double)n * (double)(2 * first + n - 1) / 2 + (double)(s->q_len - n) * (double)window;
 }
 
-/* The same for keys [k_begin, k_end) alone. */
+/* The sum of min(y, most) over y from 1 to n; 0: n is not positive. */
+static double sum_up_to(int64_t n, int64_t most)
+{
+    const int64_t rising = n < most ? n : most;
+    return n <= 0 ? 0 : (double)rising * (double)(rising + 1) / 2 + (double)(n - rising) * (double)most;
+}
+
+/* Counts the pairs of a query and a key of [k_begin, k_end) that is at least `back` keys before the query's end. */
+static double count_pairs_before(const tess_attention_seq *s, int64_t back)
+{
+    const int64_t from = s->k_len - s->q_len - back, to = s->k_len - back;
+    return sum_up_to(to, s->k_end) - sum_up_to(from, s->k_end) - sum_up_to(to, s->k_begin) +
+           sum_up_to(from, s->k_begin);
+}
+
+/* The same as count_pairs for keys [k_begin, k_end) alone. */
 static double count_pairs_of_part(const tess_attention_seq *s, int64_t window)
 {
-    double n = 0;
-    for (int64_t p = s->k_len - s->q_len; p < s->k_len; p++) {
-        const int64_t first = window > 0 && p + 1 > window ? p + 1 - window : 0;
-        const int64_t begin = first > s->k_begin ? first : s->k_begin, end = p + 1 < s->k_end ? p + 1 : s->k_end;
-        n += end > begin ? (double)(end - begin) : 0;
-    }
-    return n;
+    if (s->k_end <= s->k_begin)
+        return 0;
+    return count_pairs_before(s, 0) - (window > 0 ? count_pairs_before(s, window) : 0);
 }
 
 /* Adds two products of queries and seen keys a head, forward, and the keys and values that are read. */

@@ -90,6 +90,7 @@ static tess_param_desc describe_param(const tess_config *config, const tess_fsdp
                                       int index, bool resident)
 {
     const tess_param *param = tess_model_param(model, index);
+    const int codes = tess_gathered_codes(config, fsdp);
     tess_param_desc desc = {.name = param->name,
                             .shape = param->slice.whole,
                             .trainable = !param->frozen && !param->copy,
@@ -97,9 +98,9 @@ static tess_param_desc describe_param(const tess_config *config, const tess_fsdp
                             .decay = param->decay,
                             .hidden = param->hidden,
                             .narrow = is_narrow(config, model, param, resident),
-                            .codes = param->wide                          ? TESS_CODES_F32
-                                     : tess_model_owns_rows(model, index) ? tess_gathered_codes(config, fsdp)
-                                                                          : 0};
+                            .codes = param->wide                                        ? TESS_CODES_F32
+                                     : codes != 0 && tess_model_owns_rows(model, index) ? codes
+                                                                                        : 0};
     if (param->slice.unit > 0)
         desc.tp = (tess_param_cut){TESS_SHARD, param->slice.dim, param->slice.unit};
     return desc;

@@ -113,17 +113,24 @@ static tess_status build_optimizer(tess_engine *e)
 }
 
 /* Creates the whole model, and this rank's part of it. */
-static tess_status create_models(tess_engine *e, const tess_model_config *model_config)
+static tess_status create_models(tess_engine *e, const tess_model_config *model_config, const tess_model *whole)
 {
     TESS_TRY(TESS_PART(e, 1, "stages", &e->stage_plan));
     if (e->program != NULL) {
-        TESS_TRY(tess_foreign_model(e->mem, e->program, &e->whole));
+        TESS_TRY(tess_foreign_model(e->mem, e->program, &e->own_whole));
         return tess_foreign_model(e->mem, e->program, &e->model);
     }
-    TESS_TRY(tess_model_create(e->mem, model_config, &e->whole));
+    if (whole == NULL)
+        TESS_TRY(tess_model_create(e->mem, model_config, &e->own_whole));
     TESS_TRY(tess_stage_plan_create(e->mem, e->config, model_config, e->at.place[TESS_AXIS_PP], e->stage_plan));
     tess_stage_part_share(&e->at, &e->stage_plan->part);
     return tess_model_create_part(e->mem, model_config, &e->stage_plan->part, &e->model);
+}
+
+/* Whether the configuration may freeze or adapt some experts of a layer, and not others. */
+static bool names_parameters(const tess_engine *e)
+{
+    return e->config->training.freeze.n > 0 || tess_model_get_config(e->whole)->lora.rank > 0;
 }
 
 /* Refuses patterns that name single experts. Ranks that divide experts gather them in one call, so expert k of each
@@ -131,7 +138,9 @@ static tess_status create_models(tess_engine *e, const tess_model_config *model_
 static tess_status check_experts_alike(const tess_engine *e)
 {
     const long long all = tess_model_get_config(e->whole)->parts.experts.n;
-    for (int i = 0; i < tess_model_n_params(e->whole) && e->at.n_experts > 1; i++) {
+    if (e->at.n_experts <= 1 || !names_parameters(e))
+        return TESS_OK;
+    for (int i = 0; i < tess_model_n_params(e->whole); i++) {
         const tess_param *p = tess_model_param(e->whole, i);
         char name[TESS_PARAM_NAME_SIZE], *end;
         if (!p->expert || p->stacked)
@@ -149,17 +158,19 @@ static tess_status check_experts_alike(const tess_engine *e)
     return TESS_OK;
 }
 
-static tess_status build_model(tess_engine *e, const tess_model_config *model_config)
+static tess_status build_model(tess_engine *e, const tess_model_config *model_config, const tess_model *whole)
 {
     tess_axis axes[TESS_MESH_MAX_AXES];
     const int n_axes = tess_axes_join(axes, tess_axes_of(&e->config->parallelism, axes));
     TESS_TRY(tess_mesh_create_over(e->team, axes, n_axes, &e->mesh));
     e->at = tess_coordinates_of(&e->config->parallelism, tess_team_rank(e->team));
-    TESS_TRY(create_models(e, model_config));
+    TESS_TRY(create_models(e, model_config, whole));
     if (!e->is_second) {
-        tess_config_freeze(e->config, e->whole);
+        if (e->own_whole != NULL)
+            tess_config_freeze(e->config, e->own_whole);
         tess_config_freeze(e->config, e->model);
     }
+    e->whole = e->own_whole != NULL ? e->own_whole : whole;
     TESS_TRY(check_experts_alike(e));
     return tess_stage_own_params(e->mem, e->stage_plan, e->whole, e->model);
 }
@@ -319,7 +330,7 @@ static bool sends_from_device(const tess_engine *e)
 
 static tess_status build(tess_engine *e, const tess_model_config *model_config, const engine_source *source)
 {
-    TESS_TRY(build_model(e, model_config));
+    TESS_TRY(build_model(e, model_config, source->options.whole));
     TESS_TRY(
         tess_stream_create(e->mem, tess_runtime_threads(e->runtime), tess_runtime_kernels(e->runtime), &e->stream));
     TESS_TRY(tess_compute_open_of_rank(tess_config_device(e->config), tess_runtime_rank(e->runtime), e->stream,
@@ -403,7 +414,7 @@ void tess_engine_destroy(tess_engine **handle)
     tess_compute_close(&e->compute);
     tess_stream_destroy(&e->stream);
     tess_model_destroy(&e->model);
-    tess_model_destroy(&e->whole);
+    tess_model_destroy(&e->own_whole);
     if (e->stage_plan != NULL)
         tess_stage_plan_free(e->mem, e->stage_plan);
     tess_mem_drop(handle);

@@ -72,7 +72,8 @@ typedef struct tess_engine {
     tess_team *team;
     tess_mem *mem;
     tess_coordinates at;
-    tess_model *whole; /* the model of all stages */
+    const tess_model *whole; /* the model of all stages: own_whole, or that of the options */
+    tess_model *own_whole;
     tess_model *model; /* model of this rank: the whole one, or its stage of a pipeline */
     tess_stage *stage; /* stages/rank_stage.h; NULL: no pipeline */
     tess_stage_plan *stage_plan;
@@ -171,6 +172,9 @@ typedef struct tess_engine_options {
     tess_device_need_fn device_need;
     /* The program whose model trains, in place of that of the configuration. tess_foreign_check has passed it. */
     const struct tess_program *program;
+    /* The model of all stages, with the configuration's frozen parameters, so that many engines share one description
+     * of it. Borrowed. NULL: the engine creates it. */
+    const tess_model *whole;
 } tess_engine_options;
 
 /* Creates an engine. Its weights come from persistent memory (job/persist) if they are there, else from model.path;

@@ -316,7 +316,8 @@ tess_status tess_executor_take_batch(tess_executor *e, const tess_batch *batch)
     TESS_CHECK(batch->n_tokens >= 0 && batch->n_tokens <= e->options.max_tokens, TESS_E_INVALID,
                "batch: %lld tokens; the executor was made for %lld", (long long)batch->n_tokens,
                (long long)e->options.max_tokens);
-    for (int64_t t = 0; t < batch->n_tokens; t++)
+    const bool reads = !tess_mem_is_dry(tess_stream_mem(e->stream)); /* the batches of a dry rank are its own */
+    for (int64_t t = 0; reads && t < batch->n_tokens; t++)
         TESS_TRY(check_token(e, batch, t));
     TESS_TRY(check_sequences(e, batch));
     e->seen = TESS_OK;

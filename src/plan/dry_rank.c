@@ -292,7 +292,7 @@ static tess_status train(tess_team *team, const tess_memory_plan *plan, const te
 {
     tess_engine *e;
     void *self = NULL;
-    const tess_engine_options options = {.device_need = need_nothing};
+    const tess_engine_options options = {.device_need = need_nothing, .whole = plan->whole};
     TESS_TRY(tess_engine_create_over(team, plan->config, model, &options, &e));
     tess_status status = run_all(e, plan, all, &self, report);
     if (self != NULL)

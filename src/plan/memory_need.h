@@ -25,6 +25,8 @@ typedef struct tess_memory_plan {
     int64_t most_micros;           /* a dry rank runs at most this many micro-batches of its own; 0: no limit */
     bool gradients_only;           /* a dry rank's step ends before the norm of its gradients */
     bool fills;                    /* dry ranks have memory, so that the trace's timer can run kernels */
+    /* The model of all stages (tess_engine_options.whole), which dry ranks share. NULL: each of them creates it */
+    const struct tess_model *whole;
 } tess_memory_plan;
 
 /* Makes the plan of a configuration. */

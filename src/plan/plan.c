@@ -8,9 +8,10 @@
 #include "base/mem/dry_mem.h"
 #include "base/mem/scoped.h"
 #include "base/text/text.h"
+#include "engine/model/adapter.h"
 #include "engine/stages/rank_stage.h"
 #include "nn/model.h"
-#include "plan/dry_rank.h"
+#include "plan/dry_jobs.h"
 #include "plan/step_spans.h"
 #include "plan/step_time.h"
 
@@ -45,8 +46,17 @@ typedef struct planned_host {
     double bytes;
 } planned_host;
 
+/* The description of a model, which dry ranks of this model share. */
+typedef struct planned_model {
+    struct planned_model *next;
+    uint64_t key;
+    tess_model *model;
+} planned_model;
+
 struct tess_planner {
     tess_mem *mem;
+    tess_dry_workers *workers;
+    planned_model *models;
     planned_rank *ranks;
     planned_host *hosts;
     int64_t n_dry; /* number of dry ranks that ran */
@@ -56,7 +66,10 @@ tess_status tess_planner_create(tess_mem *mem, tess_planner **out)
 {
     TESS_TRY(TESS_NEW(mem, 1, "planner", out));
     (*out)->mem = mem;
-    return TESS_OK;
+    tess_status status = tess_dry_workers_create(mem, &(*out)->workers);
+    if (status != TESS_OK)
+        tess_planner_destroy(out);
+    return status;
 }
 
 void tess_planner_destroy(tess_planner **handle)
@@ -66,13 +79,20 @@ void tess_planner_destroy(tess_planner **handle)
         return;
     for (planned_rank *r = p->ranks, *next; r != NULL; r = next) {
         next = r->next;
-        tess_work_trace_free(&r->trace);
+        if (r->trace.mem != NULL)
+            tess_work_trace_free(&r->trace);
         tess_mem_free(p->mem, r);
     }
     for (planned_host *h = p->hosts, *next; h != NULL; h = next) {
         next = h->next;
         tess_mem_free(p->mem, h);
     }
+    for (planned_model *m = p->models, *next; m != NULL; m = next) {
+        next = m->next;
+        tess_model_destroy(&m->model);
+        tess_mem_free(p->mem, m);
+    }
+    tess_dry_workers_destroy(&p->workers);
     tess_mem_free(p->mem, p);
     *handle = NULL;
 }
@@ -302,42 +322,122 @@ static void drop_traces(tess_planner *p)
     for (const planned_rank *r = p->ranks; r != NULL; r = r->next)
         n += r->trace.n_events + r->trace.n_ops;
     for (planned_rank *r = p->ranks; r != NULL && n > MOST_EVENTS; r = r->next)
-        tess_work_trace_free(&r->trace);
+        if (r->trace.mem != NULL)
+            tess_work_trace_free(&r->trace);
 }
 
-/* A rank whose record of work is needed again and was dropped runs again. Memory is that of the routing that needs most
- * of it. Times are those of even routing: a rank with the rows of all ranks would compute as many times as long. */
+tess_status tess_planner_model(tess_planner *p, const tess_config *config, const tess_model_config *sizes,
+                               const tess_model **model)
+{
+    uint64_t key = tess_hash_bytes(sizes, sizeof(*sizes), 0);
+    for (int i = 0; i < config->training.freeze.n; i++)
+        key = tess_hash_bytes(config->training.freeze.item[i], strlen(config->training.freeze.item[i]) + 1, key);
+    planned_model *m = p->models;
+    while (m != NULL && m->key != key)
+        m = m->next;
+    if (m == NULL) {
+        TESS_TRY(TESS_NEW(p->mem, 1, "planned model", &m));
+        tess_status status = tess_model_create(p->mem, sizes, &m->model);
+        if (status != TESS_OK) {
+            tess_mem_free(p->mem, m);
+            return status;
+        }
+        tess_config_freeze(config, m->model);
+        m->key = key;
+        m->next = p->models;
+        p->models = m;
+    }
+    *model = m->model;
+    return TESS_OK;
+}
+
+tess_dry_workers *tess_planner_workers(tess_planner *planner)
+{
+    return planner->workers;
+}
+
+/* A dry rank that is needed. */
+typedef struct wanted_rank {
+    plan_case *of;
+    int rank;
+    int64_t most_micros;
+    bool times;
+} wanted_rank;
+
+/* Memory is that of the routing that needs most of it. Times are those of even routing: a rank with the rows of all
+ * ranks would compute as many times as long. */
+static bool has_even_experts(const wanted_rank *w)
+{
+    return w->times && w->of->model.parts.experts.n > 0;
+}
+
+/* Returns the dry rank, or NULL: it has not run yet, or its record of work is needed again and was dropped. */
+static planned_rank *known_rank(const wanted_rank *w)
+{
+    const uint64_t key = key_of(w->of, w->rank, w->most_micros, has_even_experts(w));
+    planned_rank *r = w->of->planner->ranks;
+    while (r != NULL && (r->key != key || (w->times && r->trace.n_events == 0)))
+        r = r->next;
+    return r;
+}
+
+static tess_status start_job(const wanted_rank *w, planned_rank **out, tess_dry_job *job)
+{
+    tess_planner *p = w->of->planner;
+    const bool records = w->most_micros != MEMORY_ONLY;
+    *job = (tess_dry_job){.plan = w->of->plan, .model = w->of->request->model, .rank = w->rank};
+    TESS_TRY(tess_planner_model(p, &w->of->config, &w->of->model, &job->plan.whole));
+    TESS_TRY(TESS_NEW(p->mem, 1, "planned rank", out));
+    planned_rank *r = *out;
+    r->key = key_of(w->of, w->rank, w->most_micros, has_even_experts(w));
+    r->rank = w->rank;
+    r->trace.even_experts = has_even_experts(w);
+    job->plan.trace = records ? &r->trace : NULL;
+    job->plan.peak = &r->peak;
+    job->plan.moves = records;
+    job->plan.most_micros = records ? w->most_micros : w->of->most_micros;
+    return TESS_OK;
+}
+
+/* Runs the dry ranks that are not known yet, next to each other. */
+static tess_status run_wanted(tess_planner *p, const wanted_rank *wanted, int n)
+{
+    TESS_AUTO(tess_mem_drop) planned_rank **ranks = NULL;
+    TESS_AUTO(tess_mem_drop) tess_dry_job *jobs = NULL;
+    int n_jobs = 0;
+    tess_status status = TESS_OK;
+    TESS_TRY(TESS_NEW(p->mem, n, "dry ranks", &ranks));
+    TESS_TRY(TESS_NEW(p->mem, n, "dry ranks", &jobs));
+    for (int i = 0; i < n && status == TESS_OK; i++)
+        if (known_rank(&wanted[i]) == NULL) {
+            status = start_job(&wanted[i], &ranks[n_jobs], &jobs[n_jobs]);
+            n_jobs += status == TESS_OK;
+        }
+    if (status == TESS_OK)
+        tess_dry_workers_run(p->workers, jobs, n_jobs);
+    for (int i = 0; i < n_jobs; i++) {
+        planned_rank *r = ranks[i];
+        if (status == TESS_OK)
+            status = tess_dry_job_end(&jobs[i]);
+        if (status != TESS_OK) {
+            if (r->trace.mem != NULL)
+                tess_work_trace_free(&r->trace);
+            tess_mem_free(p->mem, r);
+            continue;
+        }
+        r->report = jobs[i].report;
+        p->n_dry++;
+        r->next = p->ranks;
+        p->ranks = r;
+    }
+    return status;
+}
+
 static tess_status find_rank(plan_case *c, int rank, int64_t most_micros, bool times, planned_rank **out)
 {
-    tess_planner *p = c->planner;
-    const bool even_experts = times && c->model.parts.experts.n > 0;
-    const uint64_t key = key_of(c, rank, most_micros, even_experts);
-    for (planned_rank *r = p->ranks; r != NULL; r = r->next)
-        if (r->key == key && (!times || r->trace.n_events > 0)) {
-            *out = r;
-            return TESS_OK;
-        }
-    planned_rank *r;
-    TESS_TRY(TESS_NEW(p->mem, 1, "planned rank", &r));
-    r->key = key;
-    r->rank = rank;
-    r->trace.mem = p->mem;
-    r->trace.even_experts = even_experts;
-    tess_memory_plan plan = c->plan;
-    plan.trace = most_micros != MEMORY_ONLY ? &r->trace : NULL;
-    plan.peak = &r->peak;
-    plan.moves = most_micros != MEMORY_ONLY;
-    plan.most_micros = most_micros != MEMORY_ONLY ? most_micros : c->most_micros;
-    tess_status status = tess_dry_rank(&plan, c->request->model, rank, &r->report);
-    if (status != TESS_OK) {
-        tess_work_trace_free(&r->trace);
-        tess_mem_free(p->mem, r);
-        return status;
-    }
-    p->n_dry++;
-    r->next = p->ranks;
-    p->ranks = r;
-    *out = r;
+    const wanted_rank wanted = {c, rank, most_micros, times};
+    TESS_TRY(run_wanted(c->planner, &wanted, 1));
+    *out = known_rank(&wanted);
     return TESS_OK;
 }
 
@@ -452,6 +552,30 @@ static bool needs_less(const plan_case *c, int rank)
     return false;
 }
 
+/* The micro-batches of dry ranks whose memory is planned. They are those whose time is planned, too, so that no rank
+ * runs twice, unless those have even experts. */
+static int64_t micros_for_memory(const plan_case *c)
+{
+    return c->model.parts.experts.n > 0 ? MEMORY_ONLY : c->most_micros;
+}
+
+/* Runs the dry ranks of the next stages whose memory is planned, as many as there are workers. */
+static tess_status run_stages(plan_case *c, int stage, int64_t micros)
+{
+    enum { MOST = SHALLOW * TESS_DRY_WORKERS };
+    wanted_rank wanted[MOST];
+    int n = 0;
+    for (int left = tess_dry_workers_count(c->planner->workers); left > 0 && stage < c->n_stages; stage++) {
+        if (needs_less(c, stage))
+            continue;
+        left--;
+        for (int i = 0; i < (c->shallow != NULL ? SHALLOW : 1); i++)
+            wanted[n++] =
+                (wanted_rank){c->shallow != NULL ? &c->shallow[i] : c, rank_of_stage(c, stage), micros, false};
+    }
+    return run_wanted(c->planner, wanted, n);
+}
+
 static tess_status plan_memory(plan_case *c, int64_t micros, tess_plan_memory *m)
 {
     const tess_machine *machine = c->request->machine;
@@ -467,8 +591,12 @@ static tess_status plan_memory(plan_case *c, int64_t micros, tess_plan_memory *m
         tess_memory_of_rank need;
         if (needs_less(c, stage))
             continue;
+        TESS_TRY(run_stages(c, stage, micros));
         TESS_TRY(need_of_stage(c, stage, micros, &need, &r));
-        most_of_host = fmax(most_of_host, tess_pools_sum(need.pool));
+        if (tess_pools_sum(need.pool) > most_of_host) {
+            most_of_host = tess_pools_sum(need.pool);
+            m->host_rank = r->rank;
+        }
         if (worst == NULL || counted(c, &need) > counted(c, &m->most)) {
             m->most = need;
             m->rank = r->rank;
@@ -508,7 +636,12 @@ static tess_status time_ranks_at(plan_case *c, int further, int64_t most_micros,
 {
     const tess_plan_request *q = c->request;
     TESS_AUTO(tess_mem_drop) tess_timed_rank *ranks = NULL;
+    TESS_AUTO(tess_mem_drop) wanted_rank *wanted = NULL;
     TESS_TRY(TESS_NEW(c->planner->mem, c->n_stages, "ranks of a pipeline", &ranks));
+    TESS_TRY(TESS_NEW(c->planner->mem, c->n_stages, "ranks of a pipeline", &wanted));
+    for (int stage = 0; stage < c->n_stages; stage++)
+        wanted[stage] = (wanted_rank){c, rank_of_stage(c, stage) + further, most_micros, true};
+    TESS_TRY(run_wanted(c->planner, wanted, c->n_stages));
     for (int stage = 0; stage < c->n_stages; stage++) {
         planned_rank *r;
         TESS_TRY(find_rank(c, rank_of_stage(c, stage) + further, most_micros, true, &r));
@@ -704,7 +837,7 @@ static tess_status plan_volume(plan_case *c, tess_plan_volume *v)
 static tess_status make(plan_case *c, tess_plan *plan)
 {
     if (!c->request->options.no_memory)
-        TESS_TRY(plan_memory(c, c->most_micros, &plan->memory));
+        TESS_TRY(plan_memory(c, micros_for_memory(c), &plan->memory));
     plan->composed = c->shallow != NULL;
     if (!c->request->options.no_volume)
         TESS_TRY(plan_volume(c, &plan->volume));
@@ -728,12 +861,13 @@ tess_status tess_plan_memory_of(tess_planner *planner, const tess_plan_request *
     plan_case c;
     tess_status status = open_case(planner, request, &c);
     /* A pipeline's dry ranks are those that its time needs, too. Half of the micro-batches need no more than all. */
-    const bool halves = request->options.until_too_large && c.n_stages > 1 && c.most_micros > 0;
+    const int64_t micros = c.n_stages > 1 ? micros_for_memory(&c) : MEMORY_ONLY;
+    const bool halves = request->options.until_too_large && micros > 0;
     memory->missing = 0;
     if (status == TESS_OK && halves)
-        status = plan_memory(&c, c.most_micros / 2, memory);
+        status = plan_memory(&c, micros / 2, memory);
     if (status == TESS_OK && memory->missing == 0)
-        status = plan_memory(&c, c.n_stages > 1 ? c.most_micros : MEMORY_ONLY, memory);
+        status = plan_memory(&c, micros, memory);
     close_case(&c);
     return status;
 }

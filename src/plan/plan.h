@@ -59,6 +59,7 @@ typedef struct tess_plan_alive {
 typedef struct tess_plan_memory {
     tess_memory_of_rank most; /* the rank that needs most */
     int rank;                 /* its number */
+    int host_rank;            /* the rank that needs most of its host's memory */
     double bytes;             /* bytes that count against `room`: those of its device, or of all ranks of its host */
     double room;              /* bytes of the machine's device, or of a host's share of it; 0: not known */
     double missing;           /* bytes by which it does not fit; 0: it fits */
@@ -140,6 +141,14 @@ typedef struct tess_planner tess_planner;
 tess_status tess_planner_create(tess_mem *mem, tess_planner **planner);
 void tess_planner_destroy(tess_planner **planner);
 int64_t tess_planner_dry_ranks(const tess_planner *planner); /* number of dry ranks that have run */
+
+/* Returns the description of a model, with the configuration's frozen parameters. The planner owns it and keeps it. */
+struct tess_model;
+tess_status tess_planner_model(tess_planner *planner, const tess_config *config, const tess_model_config *sizes,
+                               const struct tess_model **model);
+
+/* The workers on which the planner's dry ranks run. */
+struct tess_dry_workers *tess_planner_workers(tess_planner *planner);
 
 /* Makes the plan. One thread at a time may use a planner.
  * TESS_E_INVALID: the configuration does not fit the model or the number of ranks, or the machine lacks a link that the

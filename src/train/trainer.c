@@ -113,7 +113,8 @@ static tess_status build(tess_trainer *t)
 {
     tess_reporter reporter = {report_line, t};
     TESS_TRY(open_task(t, &reporter));
-    const tess_engine_options options = {&reporter, tess_memory_device_need, t->kind->program};
+    const tess_engine_options options = {
+        .reporter = &reporter, .device_need = tess_memory_device_need, .program = t->kind->program};
     TESS_TRY(tess_engine_create_over(tess_trainer_team(t), &t->config, &t->model_config, &options, &t->engine));
     if (t->kind->ready != NULL)
         TESS_TRY(t->kind->ready(t->task.self, t->engine));

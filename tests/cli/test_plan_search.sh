@@ -9,6 +9,9 @@ grep -q "the next one is" output && grep -qE "^[0-9]+ layouts of 8 ranks on h100
     pass "with reasons" || fail "$(cat output)"
 expect "why not tp=4" 0 "why not tp=4: tp 4" search -n 8 --machine h100-sxm --why-not tp=4
 grep -q "% slower: " output && pass "in percent" || fail "$(cat output)"
+expect "why not the best one" 0 "it is the best one" search -n 8 --machine h100-sxm --only tp=4,dp_shard=2,micro=1,strategy=full \
+    --why-not tp=4,dp_shard=2,micro=1,strategy=full
+expect "why not a faster one" 0 "faster than the best one" search -n 8 --machine h100-sxm --only tp=4,pp=2 --why-not dp_shard=8
 expect "JSON" 0 '"type": "tessera-search"' search -n 4 --machine h100-sxm --json --top 1
 expect "a wrong condition" 2 "did you mean" search -n 4 --machine h100-sxm --only tpp=2
 expect "a model without rows" 2 "no layout of 3 ranks" search -n 3 --machine h100-sxm --only dp_shard=3
@@ -49,18 +52,40 @@ expect "nothing to write" 2 "no layout fits" search -n 2 --machine small.yaml --
 large="model.config=llama-405b training.seq_len=8192 training.global_batch_size=512"
 expect "405B on 512 GPUs" 0 "layouts of 512 ranks on h100-sxm" "$tessera" plan search $large -n 512 --machine h100-sxm
 grep -qE ": [0-9]{1,2} fit, [1-9][0-9]{3,5} are slower by their bounds" output && pass "few layouts were planned" || fail "$(cat output)"
-expect "hosts without a link" 0 "which are on different hosts: give it a section" \
+expect "hosts without a link" 2 "which are on different hosts: give it a section" \
     "$tessera" plan search $large -n 512 --machine unlinked.yaml
 expect "too large for the cluster" 0 "too many" \
     "$tessera" plan search $large training.global_batch_size=8 -n 8 --machine h100-sxm
 
+same_pools() {
+    awk '/ bytes$/ {n++; same += $2 == $3} END {exit !(n >= 5 && same == n)}' output && pass "count the pools of the plan" ||
+        fail "$(cat output)"
+}
 # Real ranks count the pools of a layout such as the best ones of 405B, at a small size.
 expect "real ranks" 0 "activations" "$tessera" plan model.config=llama-5m training.seq_len=64 -n 4 --measure \
     training.global_batch_size=4 training.local_batch_size=4 parallelism.tensor_parallel_degree=2 \
     parallelism.context_parallel_degree=2 parallelism.context_parallel_method=ring training.context_leaves=4 \
     activation_checkpoint.mode=full --cache .
-awk '/ bytes$/ {n++; same += $2 == $3} END {exit !(n >= 5 && same == n)}' output && pass "count the pools of the plan" ||
-    fail "$(cat output)"
+same_pools
+
+# The axes of the best layouts of DeepSeek-V3 on 2,048 GPUs, with few ranks, layers and channels. Every token reads all
+# experts, so the routing, and the memory that it needs, does not depend on weights.
+cat >experts.json <<'J'
+{"architectures": ["DeepseekV3ForCausalLM"], "model_type": "deepseek_v3", "hidden_size": 64, "intermediate_size": 96,
+ "moe_intermediate_size": 32, "num_hidden_layers": 9, "num_attention_heads": 4, "num_key_value_heads": 4,
+ "kv_lora_rank": 16, "q_lora_rank": 24, "qk_nope_head_dim": 8, "qk_rope_head_dim": 8, "v_head_dim": 8,
+ "n_routed_experts": 16, "n_shared_experts": 1, "n_group": 1, "topk_group": 1, "num_experts_per_tok": 16,
+ "first_k_dense_replace": 1, "norm_topk_prob": true, "routed_scaling_factor": 2.5, "vocab_size": 512,
+ "max_position_embeddings": 256, "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "tie_word_embeddings": false,
+ "hidden_act": "silu"}
+J
+for strategy in zero1 zero2 full; do
+    expect "16 real ranks with experts, $strategy" 0 "activations" "$tessera" plan model.config=experts.json training.seq_len=64 \
+        -n 16 --measure training.global_batch_size=32 training.local_batch_size=4 parallelism.tensor_parallel_degree=2 \
+        parallelism.data_parallel_shard_degree=2 parallelism.pipeline_parallel_degree=4 \
+        parallelism.expert_parallel_degree=4 parallelism.shard_strategy=$strategy activation_checkpoint.mode=full --cache .
+    same_pools
+done
 
 # The configuration that it writes is trained.
 make_text 400 >text.txt

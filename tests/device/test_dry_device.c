@@ -1,6 +1,8 @@
 /* The dry device: its kernels touch nothing, and its streams count what they would have moved and computed. */
 #include "device/dry_device.h"
 
+#include <string.h>
+
 #include "support/test.h"
 
 enum { M = 5, N = 7, K = 96 };
@@ -85,10 +87,45 @@ static void calls_are_checked(void)
     close_rig(&r);
 }
 
+/* Products that are too small for threads, or have nothing to add up (k = 0), write no result either. */
+static void small_products_are_not_computed(void)
+{
+    static const tess_dtype dtypes[] = {TESS_F32, TESS_BF16};
+    static const int64_t sizes[][3] = {{1, 8, 8}, {M, N, 4}, {M, N, 0}, {64, 64, 0}};
+    rig r = open_rig();
+    float *a, *c;
+    EXPECT_OK(tess_device_alloc(r.device, TESS_POOL_MISC, 64 * 64 * sizeof(float), "operand", (void **)&a));
+    EXPECT_OK(tess_device_alloc(r.device, TESS_POOL_MISC, 64 * 64 * sizeof(float), "result", (void **)&c));
+    memset(a, 0, 64 * 64 * sizeof(float));
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+        for (int d = 0; d < 2; d++)
+            for (int trans_b = 0; trans_b < 2; trans_b++) {
+                const tess_gemm g = {.m = sizes[i][0],
+                                     .n = sizes[i][1],
+                                     .k = sizes[i][2],
+                                     .a = a,
+                                     .lda = 64,
+                                     .b = a,
+                                     .ldb = 64,
+                                     .c = c,
+                                     .ldc = 64,
+                                     .trans_b = trans_b != 0,
+                                     .ab_dtype = dtypes[d],
+                                     .c_dtype = TESS_F32};
+                c[0] = 1;
+                EXPECT_OK(r.kernels->gemm(r.stream, &g));
+                EXPECT(c[0] == 1);
+            }
+    tess_device_free(r.device, a);
+    tess_device_free(r.device, c);
+    close_rig(&r);
+}
+
 static const test_case cases[] = {
     {.name = "work_of_calls_is_added", .run = work_of_calls_is_added},
     {.name = "rows_that_others_are_composed_of_are_counted_once",
      .run = rows_that_others_are_composed_of_are_counted_once},
+    {.name = "small_products_are_not_computed", .run = small_products_are_not_computed},
     {.name = "calls_are_checked", .run = calls_are_checked},
 };
 

@@ -429,6 +429,29 @@ static void attention_multiplies_what_the_window_shows(void)
     expect_work(TESS_ROW_attention_backward, &(tess_attention_grad){.forward = a}, flops / 2 * 5, 2 * bytes);
 }
 
+/* Counts the pairs of queries and keys one by one, where attention continues with keys [k_begin, k_end). */
+static void attention_multiplies_a_part_of_the_keys(void)
+{
+    enum { KEYS = 12 };
+    for (int queries = 0; queries <= KEYS; queries++)
+        for (int begin = 0; begin <= KEYS; begin += 3)
+            for (int end = begin; end <= KEYS; end++)
+                for (int window = 0; window <= KEYS; window += 5) {
+                    const tess_attention_seq s = {
+                        .q_len = queries, .k_len = KEYS, .k_begin = begin, .k_end = end, .k = at(3), .v = at(4)};
+                    tess_attention a = attention_of(&s, 1);
+                    a.window = window;
+                    a.state = at(5);
+                    int64_t pairs = 0;
+                    for (int q = KEYS - queries; q < KEYS; q++)
+                        for (int k = begin; k < end; k++)
+                            pairs += k <= q && (window == 0 || k > q - window);
+                    const tess_kernel_work work =
+                        tess_kernel_work_of(tess_kernel_row_of(TESS_ROW_attention_forward), &a);
+                    EXPECT(work.flops == 2 * 2 * (double)pairs * 8 * 4);
+                }
+}
+
 static void an_optimizer_reads_and_writes_its_state(void)
 {
     tess_adamw_update u = {.n = 10, .p = at(0), .m = at(1), .v = at(2), .g = at(3), .copy_dtype = TESS_BF16};
@@ -477,6 +500,7 @@ static const test_case cases[] = {
     CASE(products_read_their_factors_once),
     CASE(a_norm_reads_the_residual_and_writes_the_sum),
     CASE(attention_multiplies_what_the_window_shows),
+    CASE(attention_multiplies_a_part_of_the_keys),
     CASE(an_optimizer_reads_and_writes_its_state),
     CASE(a_table_of_gradients_is_set_to_0_unless_they_are_added),
     CASE(reductions_and_runs_count_their_elements),

@@ -5,6 +5,7 @@
 
 #include "support/rig.h"
 
+#include "base/os/os.h"
 #include "plan/search/layout_search.h"
 
 static const char model_json[] =
@@ -12,6 +13,13 @@ static const char model_json[] =
     "\"intermediate_size\": 200, \"num_hidden_layers\": 8, \"num_attention_heads\": 6, \"num_key_value_heads\": 3,"
     "\"hidden_act\": \"silu\", \"max_position_embeddings\": 256, \"rms_norm_eps\": 1e-6,"
     "\"rope_theta\": 10000.0, \"tie_word_embeddings\": false}";
+
+static const char experts_json[] =
+    "{\"architectures\": [\"MixtralForCausalLM\"], \"model_type\": \"mixtral\", \"vocab_size\": 503, "
+    "\"hidden_size\": 96, \"intermediate_size\": 120, \"num_hidden_layers\": 6, \"num_attention_heads\": 4, "
+    "\"num_key_value_heads\": 4, \"hidden_act\": \"silu\", \"max_position_embeddings\": 128, "
+    "\"rms_norm_eps\": 1e-6, \"rope_theta\": 10000.0, \"num_local_experts\": 8, \"num_experts_per_tok\": 2, "
+    "\"tie_word_embeddings\": false}";
 
 static const char machine_text[] = "machine:\n  name: small\n  title: A small machine\n  devices: 4\n"
                                    "compute:\n  bf16_tflops: 100\n  fp32_tflops: 10\n  source: none\n"
@@ -232,14 +240,97 @@ static void bounds_hide_no_layout_with_shards_in_the_memory_of_hosts(void)
 
 static void bounds_hide_no_layout_of_experts(void)
 {
-    bounds_hide_no_layout(
-        "training.global_batch_size=8",
-        "{\"architectures\": [\"MixtralForCausalLM\"], \"model_type\": \"mixtral\", \"vocab_size\": 503, "
-        "\"hidden_size\": 96, \"intermediate_size\": 120, \"num_hidden_layers\": 6, \"num_attention_heads\": 4, "
-        "\"num_key_value_heads\": 4, \"hidden_act\": \"silu\", \"max_position_embeddings\": 128, "
-        "\"rms_norm_eps\": 1e-6, \"rope_theta\": 10000.0, \"num_local_experts\": 8, \"num_experts_per_tok\": 2, "
-        "\"tie_word_embeddings\": false}",
-        NULL, "pp=1,tp=1,tp=2");
+    bounds_hide_no_layout("training.global_batch_size=8", experts_json, NULL, "pp=1,tp=1,tp=2");
+}
+
+static void bounds_hide_no_layout_of_experts_in_a_pipeline(void)
+{
+    bounds_hide_no_layout("training.global_batch_size=16", experts_json, "h100-sxm",
+                          "pp=2,pp=4,tp=1,tp=2,ep=1,ep=2,ep=4,micro=1,micro=2,strategy=zero2,strategy=full");
+}
+
+/* The search finds the best layouts where only some of them fit: those of a search that plans all of them. */
+static void memory_hides_no_layout(void)
+{
+    static const double shares[] = {0.05, 0.2, 0.5};
+    rig r;
+    tess_search all, found;
+    begin(&r, 8);
+    test_model(experts_json, &r.model);
+    r.request.only = "pp=2,pp=4,tp=1,tp=2,ep=1,ep=4,micro=1";
+    r.request.exhaustive = true;
+    EXPECT_OK(tess_search_layouts(r.mem, r.planner, &r.request, &all));
+    double least = INFINITY, most = 0;
+    for (int i = 0; i < all.n_fits; i++) {
+        least = fmin(least, all.layouts[i].bytes);
+        most = fmax(most, all.layouts[i].bytes);
+    }
+    tess_search_free(&all);
+    for (size_t i = 0; i < sizeof(shares) / sizeof(shares[0]); i++) {
+        r.machine.memory.gb = (least + shares[i] * (most - least)) / 1e9;
+        r.request.exhaustive = true;
+        EXPECT_OK(tess_search_layouts(r.mem, r.planner, &r.request, &all));
+        r.request.exhaustive = false;
+        EXPECT_OK(tess_search_layouts(r.mem, r.planner, &r.request, &found));
+        EXPECT(all.n_fits >= 3 && found.n_fits >= 3);
+        for (int k = 0; k < 3; k++)
+            EXPECT(found.layouts[k].step_s == all.layouts[k].step_s);
+        tess_search_free(&found);
+        tess_search_free(&all);
+    }
+    end(&r);
+}
+
+/* Stages that the configuration cuts, and a schedule of a file. */
+static void given_stages_and_orders_are_searched(void)
+{
+    char path[512], csv[600];
+    const char *const settings[] = {"parallelism.pipeline_parallel_layers_per_stage=2", csv};
+    static const char order[] = "0F0,0F1,0B0,0B1\n,1F0,1B0,1F1,1B1\n";
+    snprintf(path, sizeof(path), "%s/order.csv", test_folder());
+    snprintf(csv, sizeof(csv), "parallelism.pipeline_parallel_schedule_csv=%s", path);
+    EXPECT_OK(tess_os_write_atomic(path, order, sizeof(order) - 1));
+    for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
+        rig r;
+        tess_search found;
+        begin(&r, 4);
+        EXPECT_OK(tess_config_override(&r.config, "training.global_batch_size=4"));
+        EXPECT_OK(tess_config_override(&r.config, settings[i]));
+        EXPECT_OK(tess_config_override(&r.config, i == 0 ? "parallelism.pipeline_parallel_schedule=interleaved"
+                                                         : "parallelism.pipeline_parallel_schedule=1f1b"));
+        r.request.only = "pp=2,dp_shard=2,micro=1";
+        EXPECT_OK(tess_search_layouts(r.mem, r.planner, &r.request, &found));
+        EXPECT(found.n_fits > 0);
+        expect_plan(&r, &found.layouts[0]);
+        tess_search_free(&found);
+        end(&r);
+    }
+}
+
+static int count_all(const tess_search *s)
+{
+    int n = 0;
+    for (int i = 0; i < s->n; i++)
+        n += s->layouts[i].n_members;
+    return n;
+}
+
+/* The members of a family count, whether or not the nearest of them is planned. */
+static void the_nearest_layout_changes_no_count(void)
+{
+    rig r;
+    tess_search with, without;
+    begin(&r, 4);
+    r.machine.memory.gb = 1e-6;
+    r.request.only = "pp=2,offload=none";
+    EXPECT_OK(tess_search_layouts(r.mem, r.planner, &r.request, &with));
+    r.request.without_nearest = true;
+    EXPECT_OK(tess_search_layouts(r.mem, r.planner, &r.request, &without));
+    EXPECT(with.layouts[0].planned && !without.layouts[0].planned);
+    EXPECT_INT(count_all(&with), count_all(&without));
+    tess_search_free(&with);
+    tess_search_free(&without);
+    end(&r);
 }
 
 /* Plans a layout by itself, with settings of its own. Returns the time of a step, or INFINITY if it does not fit or is
@@ -321,6 +412,19 @@ static void offload_is_used_where_nothing_fits(void)
         EXPECT(found.layouts[i].step_s == all.layouts[i].step_s);
     for (int i = 0; i < found.n_fits; i++)
         EXPECT(found.layouts[i].offload > 0 && found.layouts[i].bytes <= r.machine.memory.gb * 1e9);
+    const double host_bytes = found.layouts[0].host_bytes;
+    EXPECT(found.layouts[0].in_full && host_bytes > 0);
+    for (int with_host = 0; with_host < 2; with_host++) {
+        tess_search other;
+        r.machine.memory.host_gb = with_host ? 0.9 * host_bytes / 1e9 : 0;
+        EXPECT_OK(tess_search_layouts(r.mem, r.planner, &r.request, &other));
+        EXPECT(other.n_fits > 0 || with_host);
+        for (int i = 0; i < other.n_fits; i++)
+            EXPECT(!with_host || other.layouts[i].host_bytes <= r.machine.memory.host_gb * 1e9);
+        tess_search_free(&other);
+    }
+    r.machine.memory.host_gb = 0;
+    r.request.without_nearest = false;
     tess_search_layout less = found.layouts[0];
     less.offload--;
     EXPECT(isinf(step_of(&r, &less)));
@@ -350,6 +454,11 @@ static void precision_is_searched_when_it_is_asked_for(void)
     for (int i = 0; i < found.n; i++)
         EXPECT_INT(found.layouts[i].precision, 0);
     tess_search_free(&found);
+    r.request.only = "pp=1,strategy=full,precision=given";
+    EXPECT_OK(tess_search_layouts(r.mem, r.planner, &r.request, &found));
+    EXPECT(found.n_fits > 0 && found.layouts[0].precision == 0);
+    tess_search_free(&found);
+    r.request.only = "pp=1,strategy=full";
     r.machine.compute.fp8_tflops = 200;
     r.machine.fp8_products = true;
     r.request.varies_precision = true;
@@ -375,6 +484,10 @@ static const test_case cases[] = {
     CASE(bounds_hide_no_layout_of_counted_gpus),
     CASE(bounds_hide_no_layout_of_offloaded_state),
     CASE(bounds_hide_no_layout_of_experts),
+    CASE(bounds_hide_no_layout_of_experts_in_a_pipeline),
+    CASE(memory_hides_no_layout),
+    CASE(given_stages_and_orders_are_searched),
+    CASE(the_nearest_layout_changes_no_count),
     CASE(bounds_hide_no_layout_with_shards_in_the_memory_of_hosts),
     CASE(what_fits_is_sorted_and_is_what_its_plan_says),
     CASE(conditions_choose),

@@ -188,6 +188,24 @@ static tess_status would_fit(search_job *job, json_t *report)
     return TESS_OK;
 }
 
+/* Compares a layout that fits with the best one that was found. A search of its own settings may find a better one. */
+static void compare(const tess_search *found, const tess_search_layout *l, char *why, size_t size)
+{
+    const tess_search_layout *best = found->n_fits > 0 ? &found->layouts[0] : NULL;
+    if (best == NULL)
+        tess_text_add(why, size, 0, "it fits, with settings that a search tries only if it is asked for them");
+    else if (tess_search_equal(l, best))
+        tess_text_add(why, size, 0, "it is the best one");
+    else if (l->step_s < best->step_s)
+        tess_text_add(
+            why, size, 0,
+            "it is %.1f%% faster than the best one, with settings that a search tries only if it is asked for "
+            "them",
+            100 * (best->step_s / l->step_s - 1));
+    else
+        explain(best, l, why, size);
+}
+
 /* Compares the best layout with the best of those that the user asks after. */
 static tess_status why_not(search_job *job, json_t *report)
 {
@@ -204,10 +222,8 @@ static tess_status why_not(search_job *job, json_t *report)
         const tess_plan_shortage lack = shortage_of(job, best);
         tess_text_add(why, sizeof(why), 0, "it takes %.2f GiB a %s, %.2f GiB too many", lack.bytes / gib,
                       owner_of(&lack), lack.missing / gib);
-    } else if (job->found.n_fits == 0 || best->step_s <= job->found.layouts[0].step_s)
-        tess_text_add(why, sizeof(why), 0, "it is the best one");
-    else
-        explain(&job->found.layouts[0], best, why, sizeof(why));
+    } else
+        compare(&job->found, best, why, sizeof(why));
     json_object_set_new(report, "why_not",
                         json_pack("{s:s, s:s, s:s, s:f}", "asked", job->flags->why_not, "layout", text, "why", why,
                                   "step_s", best->step_s));
@@ -328,10 +344,15 @@ static tess_status search(search_job *job, char *const *words, int n)
     json_t *report = json_object();
     tess_status status = fill_report(job, report);
     cli_status_clear();
-    if (status == TESS_OK)
-        return cli_report(job->run.mem, report, form, job->flags->style, JSON_INDENT(2));
-    json_decref(report);
-    return status;
+    if (status != TESS_OK) {
+        json_decref(report);
+        return status;
+    }
+    TESS_TRY(cli_report(job->run.mem, report, form, job->flags->style, JSON_INDENT(2)));
+    const tess_search_layout *first = &job->found.layouts[0]; /* refused layouts are the last ones */
+    TESS_CHECK(first->outcome != TESS_SEARCH_REFUSED, TESS_E_INVALID, "all layouts are refused; the first one: %s",
+               first->reason);
+    return TESS_OK;
 }
 
 static int run(tess_mem *mem, int argc, char **argv)

@@ -407,10 +407,7 @@ typedef struct threads {
 
 static void run(const threads *t, tess_loop_fn fn, amx_plan *p, int64_t n)
 {
-    if (t->parallel)
-        tess_threads_run(t->stream->threads, fn, p, n, 1);
-    else
-        fn(p, 0, n, 0);
+    tess_threads_run(t->stream->threads, fn, p, n, t->parallel ? 1 : n);
 }
 
 /* Multiplies a slab. The slab and the stretch must be set. */

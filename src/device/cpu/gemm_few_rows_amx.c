@@ -146,9 +146,7 @@ tess_status tess_gemm_few_rows_amx(tess_stream *s, const tess_gemm *g)
     few_rows f = plan(g, NULL, packed);
     pack_a(&f, packed);
     int64_t n_groups = (g->n + GEMM_SPAN - 1) / GEMM_SPAN;
-    if (2.0 * (double)g->n * (double)g->k > 1e6)
-        tess_threads_run(s->threads, multiply_groups, &f, n_groups, 1);
-    else
-        multiply_groups(&f, 0, n_groups, 0);
+    const bool parallel = 2.0 * (double)g->n * (double)g->k > 1e6;
+    tess_threads_run(s->threads, multiply_groups, &f, n_groups, parallel ? 1 : n_groups);
     return TESS_OK;
 }

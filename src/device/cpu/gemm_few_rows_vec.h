@@ -592,10 +592,7 @@ static tess_status gemm_few_rows(tess_stream *s, const tess_gemm *g)
     TESS_TRY_CTX(tess_stream_scratch(s, n_workers * (size_t)f.work_floats * sizeof(float), &work), "gemm");
     f.work = work;
     int64_t pieces = divide_up(g->n, few_rows_piece(&f));
-    if (parallel)
-        tess_threads_run(s->threads, multiply_few_rows, &f, pieces, 1);
-    else
-        multiply_few_rows(&f, 0, pieces, 0);
+    tess_threads_run(s->threads, multiply_few_rows, &f, pieces, parallel ? 1 : pieces);
     return TESS_OK;
 }
 

@@ -88,9 +88,7 @@ tess_status tess_gemm_one_row_amx(tess_stream *s, const tess_gemm *g)
     void *sums;
     TESS_TRY_CTX(tess_stream_scratch(s, (size_t)(n_pieces * PIECE) * sizeof(float), &sums), "gemm");
     one_row x = {g, sums};
-    if (2.0 * (double)g->n * (double)g->k > 1e6)
-        tess_threads_run(s->threads, multiply_pieces, &x, n_pieces, 1);
-    else
-        multiply_pieces(&x, 0, n_pieces, 0);
+    const bool parallel = 2.0 * (double)g->n * (double)g->k > 1e6;
+    tess_threads_run(s->threads, multiply_pieces, &x, n_pieces, parallel ? 1 : n_pieces);
     return TESS_OK;
 }

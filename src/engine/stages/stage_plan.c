@@ -1,4 +1,5 @@
 /* Plans the layers and the memory of a rank's stages. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem/scoped.h"
@@ -95,38 +96,76 @@ static tess_status check_stages(const tess_config *config, const tess_pipeline_s
     return check_micro_batches(config, shape);
 }
 
-static tess_status cut_by_cost(tess_mem *mem, const tess_model *whole, int64_t seq_len, int n_stages, int *first)
+/* One layer of each kind: layers of one kind have the same cost, unless the configuration names some of their
+ * parameters. */
+typedef struct layer_samples {
+    tess_model *model;
+    int unit[TESS_MAX_LAYERS]; /* the unit of the model that is like each layer */
+} layer_samples;
+
+static tess_status create_samples(tess_mem *mem, const tess_config *config, const tess_model_config *sizes,
+                                  layer_samples *samples)
 {
-    int n_layers = (int)tess_model_get_config(whole)->n_layers;
+    tess_model_config few = *sizes;
+    const bool named = config->training.freeze.n > 0 || sizes->lora.rank > 0;
+    few.n_layers = 0;
+    for (int64_t layer = 0; layer < sizes->n_layers; layer++) {
+        int64_t like = 0;
+        while (like < few.n_layers && (named || few.layers[like] != sizes->layers[layer]))
+            like++;
+        if (like == few.n_layers)
+            few.layers[few.n_layers++] = sizes->layers[layer];
+        samples->unit[layer] = (int)(1 + like);
+    }
+    TESS_TRY(tess_model_create(mem, &few, &samples->model));
+    tess_config_freeze(config, samples->model);
+    return TESS_OK;
+}
+
+static tess_status cut_by_cost(tess_mem *mem, const layer_samples *samples, int n_layers, int64_t seq_len, int n_stages,
+                               int *first)
+{
+    const tess_model *model = samples->model;
     TESS_AUTO(tess_mem_drop) double *costs = NULL;
     TESS_TRY(TESS_NEW(mem, n_layers, "layers", &costs));
     for (int layer = 0; layer < n_layers; layer++)
-        costs[layer] = tess_model_unit_flops_per_token(whole, 1 + layer, seq_len);
+        costs[layer] = tess_model_unit_flops_per_token(model, samples->unit[layer], seq_len);
+    const int64_t head = 1 + tess_model_get_config(model)->n_layers;
     return tess_pipeline_cut_by_cost(mem, costs, n_layers, 0,
-                                     tess_model_unit_flops_per_token(whole, 1 + n_layers, seq_len), n_stages, first);
+                                     tess_model_unit_flops_per_token(model, (int)head, seq_len), n_stages, first);
 }
 
-/* Whether `name` is the unit's name, or the end of it: "layers.4" and "4" are "model.layers.4". */
-static bool is_name(const tess_model *model, int unit, const char *name)
+/* The name of a layer: that of the first one with another number. */
+static void name_layer(const tess_model *model, int layer, char name[TESS_UNIT_NAME_SIZE])
 {
-    const char *whole = tess_model_unit_name(model, unit);
+    const char *of_first = tess_model_unit_name(model, 1), *dot = strrchr(of_first, '.');
+    snprintf(name, TESS_UNIT_NAME_SIZE, "%.*s.%d", (int)(dot - of_first), of_first, layer);
+}
+
+/* Whether `name` is the layer's name, or the end of it: "layers.4" and "4" are "model.layers.4". */
+static bool is_name(const tess_model *model, int layer, const char *name)
+{
+    char whole[TESS_UNIT_NAME_SIZE];
+    name_layer(model, layer, whole);
     const size_t n = strlen(whole), end = strlen(name);
     return end > 0 && end <= n && strcmp(whole + n - end, name) == 0 && (end == n || whole[n - end - 1] == '.');
 }
 
 /* Cuts before the named layers. */
-static tess_status cut_by_name(const tess_text_list *points, const tess_model *whole, int *first)
+static tess_status cut_by_name(const tess_text_list *points, const tess_model *model, int n_layers, int *first)
 {
-    const int n_layers = (int)tess_model_get_config(whole)->n_layers;
     first[0] = 0;
     for (int i = 0; i < points->n; i++) {
+        char before[TESS_UNIT_NAME_SIZE], last[TESS_UNIT_NAME_SIZE];
         int layer = first[i] + 1;
-        while (layer < n_layers && !is_name(whole, 1 + layer, points->item[i]))
+        while (layer < n_layers && !is_name(model, layer, points->item[i]))
             layer++;
+        name_layer(model, first[i], before);
+        name_layer(model, n_layers - 1, last);
         TESS_CHECK(layer < n_layers, TESS_E_INVALID,
                    "parallelism.pipeline_parallel_split_points: '%s' is no layer after %s, where the stage before it "
                    "begins: name layers in their order, up to %s",
-                   points->item[i], tess_model_unit_name(whole, 1 + first[i]), tess_model_unit_name(whole, n_layers));
+                   points->item[i], before, last);
         first[i + 1] = layer;
     }
     first[points->n + 1] = n_layers;
@@ -141,19 +180,19 @@ static tess_status cut(tess_mem *mem, const tess_config *config, const tess_mode
 {
     int64_t first_less = config->parallelism.pipeline_parallel_first_stage_less_layers,
             last_less = config->parallelism.pipeline_parallel_last_stage_less_layers;
-    TESS_AUTO(tess_model_destroy) tess_model *whole = NULL;
+    layer_samples samples = {.model = NULL};
+    const int n_layers = (int)sizes->n_layers;
     const bool by_name = n_stages > 1 && points_of(config)->n > 0;
     if (!by_name && (n_stages == 1 || first_less >= 0 || last_less >= 0)) {
-        TESS_TRY_CTX(
-            tess_pipeline_cut_evenly((int)sizes->n_layers, counted(first_less), counted(last_less), n_stages, first),
-            "parallelism.pipeline_parallel_degree");
+        TESS_TRY_CTX(tess_pipeline_cut_evenly(n_layers, counted(first_less), counted(last_less), n_stages, first),
+                     "parallelism.pipeline_parallel_degree");
         return TESS_OK;
     }
-    TESS_TRY(tess_model_create(mem, sizes, &whole));
-    if (by_name)
-        return cut_by_name(points_of(config), whole, first);
-    tess_config_freeze(config, whole);
-    return cut_by_cost(mem, whole, config->training.seq_len, n_stages, first);
+    TESS_TRY(create_samples(mem, config, sizes, &samples));
+    tess_status status = by_name ? cut_by_name(points_of(config), samples.model, n_layers, first)
+                                 : cut_by_cost(mem, &samples, n_layers, config->training.seq_len, n_stages, first);
+    tess_model_destroy(&samples.model);
+    return status;
 }
 
 /* Fills in the layers of each chunk, in order, and their units. */

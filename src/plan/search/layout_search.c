@@ -37,12 +37,19 @@ static double room_of(const walk *w)
     return m->machine.kind == TESS_MACHINE_GPU && m->memory.gb > 0 ? m->memory.gb * 1e9 : INFINITY;
 }
 
-/* The bytes that a layout lacks by its bounds, of its device or of the host that it offloads to. */
-static double lacks(const walk *w, const tess_search_layout *l)
+/* The bytes that are missing where a rank needs `bytes` of its device, and the ranks of a host `host_bytes` of the
+ * host. */
+static double lacking(const walk *w, double bytes, double host_bytes)
 {
     const double host_room = w->request->plan.machine->memory.host_gb * 1e9;
-    const double missing = fmax(0, l->bound_bytes - room_of(w));
-    return w->request->exhaustive ? 0 : host_room > 0 ? fmax(missing, l->bound_host - host_room) : missing;
+    const double missing = fmax(0, bytes - room_of(w));
+    return host_room > 0 ? fmax(missing, host_bytes - host_room) : missing;
+}
+
+/* The bytes that a layout lacks by its bounds. */
+static double lacks(const walk *w, const tess_search_layout *l)
+{
+    return w->request->exhaustive ? 0 : lacking(w, l->bound_bytes, l->bound_host);
 }
 
 static void refuse(tess_search_layout *l)
@@ -90,6 +97,8 @@ static tess_status plan_configured(const walk *w, const tess_config *config, boo
     if (status == TESS_OK) {
         l->bytes = plan->memory.bytes;
         l->most_rank = plan->memory.rank;
+        l->host_rank = plan->memory.host_rank;
+        l->host_bytes = plan->memory.host_bytes;
         l->missing = plan->memory.missing;
         l->outcome = l->missing > 0 ? TESS_SEARCH_TOO_LARGE : TESS_SEARCH_FITS;
         l->planned = exact || l->missing == 0;
@@ -143,7 +152,8 @@ static bool next_member(const walk *w, const tess_search_layout *family, tess_se
                         tess_search_layout *member)
 {
     const bool has_fp8 = w->request->plan.machine->compute.fp8_tflops > 0;
-    const int64_t least = axis == TESS_SEARCH_PRECISION ? TESS_SEARCH_BF16 : 0;
+    const bool is_named = tess_search_names(&w->conditions, axis);
+    const int64_t least = axis == TESS_SEARCH_PRECISION && !is_named ? TESS_SEARCH_BF16 : 0;
     *member = *family;
     *value = *value < least ? least : *value + 1;
     for (; *value < tess_search_axis_values(axis); ++*value) {
@@ -239,10 +249,9 @@ static tess_status add_strategies(walk *w, tess_search_layout l)
     return TESS_OK;
 }
 
-/* Whether layouts differ in a setting that is worth a plan. Ranks that share layers gain from having all rows each only
- * where they exchange operands, because a micro-batch has few tokens: with half as many as the model has channels, a
- * step differs by 0.3%, with a quarter by 5%, with more they exchange weights (nn/executor_plan.c). The order of a file
- * of a schedule is that of its kind. */
+/* Whether layouts differ in a setting that is worth a plan. Ranks that share layers may gain from having all rows each
+ * only where they exchange operands: with at least as many tokens as the model has channels they exchange weights
+ * (cuts_products_by_rows of nn/executor_plan.c). The order of a schedule's file is that of its kind. */
 static bool varies(const walk *w, const tess_search_layout *l, tess_search_axis axis)
 {
     const tess_config *c = w->request->plan.config;
@@ -251,7 +260,7 @@ static bool varies(const walk *w, const tess_search_layout *l, tess_search_axis 
         return false;
     switch (axis) {
     case TESS_SEARCH_SEQUENCE:
-        return 4 * tokens <= w->request->plan.model->hidden_size || tess_search_names(&w->conditions, axis);
+        return tokens < w->request->plan.model->hidden_size || tess_search_names(&w->conditions, axis);
     case TESS_SEARCH_PRECISION:
         return w->varies_precision;
     default:
@@ -387,8 +396,16 @@ static bool is_refused(const walk *w, tess_search_layout *l)
 }
 
 static tess_status bound_layout(const walk *w, tess_search_layout *l, tess_bound_level level);
+static bool ease(const walk *w, tess_search_layout *l);
 
-/* The bounds of a family are the lowest ones of its members. It is refused, or too large, if all of them are. */
+/* Whether a layout that does not fit has a setting left that saves memory. Its step then takes no less time. */
+static bool can_ease(const walk *w, tess_search_layout l)
+{
+    return l.outcome == TESS_SEARCH_TOO_LARGE && ease(w, &l);
+}
+
+/* The bounds of a family are the lowest ones of its members, also of those that fit only with settings that save
+ * memory. It is refused, or too large, if all of them are. */
 static tess_status bound_family(const walk *w, tess_search_layout *l, tess_search_axis axis, tess_bound_level level)
 {
     tess_search_layout member;
@@ -407,7 +424,7 @@ static tess_status bound_family(const walk *w, tess_search_layout *l, tess_searc
         least_missing = fmin(least_missing, lacks(w, &member));
         if (l->outcome == TESS_SEARCH_REFUSED || member.outcome == TESS_SEARCH_SLOWER)
             l->outcome = member.outcome;
-        if (member.outcome != TESS_SEARCH_SLOWER)
+        if (member.outcome != TESS_SEARCH_SLOWER && !can_ease(w, member))
             continue;
         least_s = fmin(least_s, member.bound_s);
         basis = member.bound_level < basis ? member.bound_level : basis;
@@ -605,19 +622,21 @@ static tess_status plan_best(walk *w)
     return w->n_best == 0 && !w->request->without_nearest && can_offload(w) ? offload_all(w) : TESS_OK;
 }
 
-/* Chooses the member of a family that needs least memory by its bound. */
+/* Chooses the member of a family that misses least by its bound. It counts for all members. */
 static tess_status choose_member(walk *w, tess_search_layout *l)
 {
     for (tess_search_axis axis; (axis = open_axis(l)) < TESS_SEARCH_AXES;) {
-        tess_search_layout member, least = {.bound_bytes = INFINITY};
-        bool found = false;
+        tess_search_layout member, least = *l;
+        const int n = l->n_members;
+        least.outcome = TESS_SEARCH_REFUSED;
         for (int64_t value = -1; next_member(w, l, axis, &value, &member);) {
             TESS_TRY(bound_layout(w, &member, TESS_BOUND_OF_WEIGHTS));
-            if (!found || (member.outcome != TESS_SEARCH_REFUSED && member.bound_bytes < least.bound_bytes))
+            if (least.outcome == TESS_SEARCH_REFUSED ||
+                (member.outcome != TESS_SEARCH_REFUSED && member.missing < least.missing))
                 least = member;
-            found = true;
         }
         *l = least;
+        l->n_members = n;
     }
     return TESS_OK;
 }
@@ -639,15 +658,6 @@ static tess_status plan_nearest(walk *w)
 }
 
 /* ---- Improvements ---- */
-static bool has_settings(const tess_search_layout *a, const tess_search_layout *b)
-{
-    bool equal = memcmp(a->degree, b->degree, sizeof(a->degree)) == 0;
-    for (int axis = 0; axis < TESS_SEARCH_AXES; axis++)
-        equal =
-            equal && tess_search_value_of(a, (tess_search_axis)axis) == tess_search_value_of(b, (tess_search_axis)axis);
-    return equal;
-}
-
 /* Plans a layout and adds it to those that are found, unless it is known or cannot be faster than `than`. *better: it
  * is. */
 static tess_status try_layout(walk *w, tess_search_layout other, const tess_search_layout *than,
@@ -657,7 +667,7 @@ static tess_status try_layout(walk *w, tess_search_layout other, const tess_sear
     if (!tess_search_is_asked_for(&w->conditions, &other))
         return TESS_OK;
     for (int i = 0; i < s->n; i++)
-        if (has_settings(&s->layouts[i], &other) && s->layouts[i].outcome != TESS_SEARCH_SLOWER)
+        if (tess_search_equal(&s->layouts[i], &other) && s->layouts[i].outcome != TESS_SEARCH_SLOWER)
             return TESS_OK;
     TESS_TRY(tess_step_bounds_of(w->bounds, &other, TESS_BOUND_OF_MICRO));
     if ((other.bound_s >= than->step_s || other.bound_bytes > room_of(w)) && !w->request->exhaustive)
@@ -712,7 +722,8 @@ static tess_status enumerate(walk *w)
 }
 
 /* ---- The best ones ---- */
-/* Runs a dry rank of full depth in the place of the rank that needs most, and takes its bytes. */
+/* Runs dry ranks of full depth in the place of those that need most of a device and of a host, and takes their bytes.
+ */
 static tess_status count_in_full(const walk *w, tess_search_layout *l)
 {
     TESS_AUTO(tess_config_free) tess_config config = {0};
@@ -723,9 +734,13 @@ static tess_status count_in_full(const walk *w, tess_search_layout *l)
     TESS_TRY(tess_config_check_step(&config, q->n_ranks));
     tess_memory_plan plan = tess_plan_dry(q, &config);
     plan.moves = false;
+    TESS_TRY(tess_planner_model(w->planner, &config, q->model, &plan.whole));
     TESS_TRY(tess_dry_rank(&plan, q->model, l->most_rank, &report));
     l->bytes = tess_pools_sum(tess_memory_of_report(&plan, &report).device);
-    l->missing = fmax(0, l->bytes - room_of(w));
+    if (l->host_rank != l->most_rank)
+        TESS_TRY(tess_dry_rank(&plan, q->model, l->host_rank, &report));
+    l->host_bytes = tess_pools_sum(tess_memory_of_report(&plan, &report).pool) * plan.n_local;
+    l->missing = lacking(w, l->bytes, l->host_bytes);
     l->outcome = l->missing > 0 ? TESS_SEARCH_TOO_LARGE : l->outcome;
     l->in_full = true;
     return TESS_OK;
@@ -751,7 +766,7 @@ static tess_status check_best(walk *w)
 static tess_status search_layouts(walk *w)
 {
     TESS_TRY(enumerate(w));
-    TESS_TRY(tess_step_bounds_create(w->found->mem, &w->request->plan, &w->bounds));
+    TESS_TRY(tess_step_bounds_create(w->found->mem, w->planner, &w->request->plan, &w->bounds));
     TESS_TRY(plan_best(w));
     TESS_TRY(plan_nearest(w));
     TESS_TRY(improve_best(w));

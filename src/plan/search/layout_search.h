@@ -21,8 +21,9 @@ typedef struct tess_search_request {
     void (*progress)(void *self, int n_done, int n_all);
     void *self;
     bool varies_precision; /* also search among precisions, which change results */
-    bool without_nearest;  /* plan no layout that does not fit, where the caller does not ask by how much */
-    bool exhaustive;       /* plan every layout, whatever its bounds say: for tests */
+    bool
+        without_nearest; /* plan no layout that does not fit, and offload none: the caller asks only whether one fits */
+    bool exhaustive;     /* plan every layout, whatever its bounds say: for tests */
 } tess_search_request;
 
 typedef struct tess_search {

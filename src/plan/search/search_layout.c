@@ -1,5 +1,7 @@
 #include "plan/search/search_layout.h"
 
+#include <string.h>
+
 #include "base/text/text.h"
 #include "parallel/pipeline/pipeline.h"
 #include "plan/search/search_axes.h"
@@ -12,6 +14,15 @@ void tess_search_configure(const tess_search_layout *l, tess_config *config)
         *tess_axis_degree(p, axis) = l->degree[axis];
     p->expert_parallel_degree = l->degree[TESS_SEARCH_EP];
     tess_search_axes_configure(l, config);
+}
+
+bool tess_search_equal(const tess_search_layout *a, const tess_search_layout *b)
+{
+    bool equal = memcmp(a->degree, b->degree, sizeof(a->degree)) == 0;
+    for (int axis = 0; axis < TESS_SEARCH_AXES; axis++)
+        equal =
+            equal && tess_search_value_of(a, (tess_search_axis)axis) == tess_search_value_of(b, (tess_search_axis)axis);
+    return equal;
 }
 
 size_t tess_search_describe(const tess_search_layout *l, char *text, size_t size)

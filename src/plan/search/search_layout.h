@@ -43,7 +43,9 @@ typedef struct tess_search_layout {
     tess_search_outcome outcome;
     bool planned;          /* the values below are those of a plan; false: `bytes` and `missing` are bounds */
     bool in_full;          /* `bytes` are those of a dry rank of full depth */
-    int most_rank;         /* the rank that needs most */
+    int most_rank;         /* the rank that needs most of its device */
+    int host_rank;         /* the rank that needs most of its host */
+    double host_bytes;     /* bytes of all ranks of a GPU host in its memory */
     double bytes, missing; /* bytes of the rank that needs most; bytes that are missing */
     double step_s, compute_s, exposed_s, bubble_s, optimizer_s;
     double tokens_per_s_rank, mfu, price_per_million;
@@ -54,6 +56,8 @@ typedef struct tess_search_layout {
 
 /* Writes the settings of a layout into a configuration. */
 void tess_search_configure(const tess_search_layout *layout, tess_config *config);
+/* Whether two layouts have the same settings. */
+bool tess_search_equal(const tess_search_layout *a, const tess_search_layout *b);
 /* Describes a layout in a few words: "tp 8 x pp 4 (1f1b) x dp_shard 16, full, micro 1, recomputation full". */
 size_t tess_search_describe(const tess_search_layout *layout, char *text, size_t size);
 

@@ -9,7 +9,7 @@
 #include "engine/stages/rank_stage.h"
 #include "nn/model.h"
 #include "parallel/pipeline/pipeline.h"
-#include "plan/dry_rank.h"
+#include "plan/dry_jobs.h"
 #include "plan/search/search_axes.h"
 #include "plan/step_time.h"
 #include "tessera/fsdp.h"
@@ -18,7 +18,12 @@
  * micro-batch may gather less than others. */
 static const double certain = 0.98;
 
-enum { BESIDE = 3, MOST_KINDS = 8 }; /* BESIDE: layers of a piece. A model has more */
+enum {
+    PIECE_LAYERS = 3, /* layers of a piece. A model has more */
+    MOST_KINDS = 8,
+    DEPTHS = 2,       /* a piece has PIECE_LAYERS layers, and one more */
+    LEAST_WORDS = 256 /* words of a small head */
+};
 
 /* The settings of a layout that a piece depends on. There is no padding, because they are compared as bytes. */
 typedef struct layer_piece_key {
@@ -41,14 +46,16 @@ typedef struct layer_piece {
     double floor_s;                /* the part of layer_s that grows with the rows of a micro-batch, at least */
     double arithmetic_s;           /* the part of floor_s that is arithmetic */
     double state[TESS_POOL_COUNT]; /* bytes without shards, but those of activations that a micro-batch keeps */
-    double beside;                 /* bytes of activations next to those that such layers keep */
+    double beside;                 /* bytes of activations next to those that such layers keep, with the head */
+    double in_layer;               /* the same without the head, at least: what a layer in progress takes */
+    double again_s;                /* time of recomputing a layer once more, where a backward has two parts */
     double weights, experts;       /* elements of all parameters, and of those that are experts' */
 } layer_piece;
 
 /* The layers of each stage of a pipeline. */
 typedef struct stage_counts {
     struct stage_counts *next;
-    int ranks, chunks, schedule, n;
+    int ranks, schedule, chunks, n;
     int *layers; /* (n = ranks * chunks) layers that are alike, by stage; then (n) all layers; NULL: no such stages */
     char reason[TESS_SEARCH_TEXT]; /* why there are none */
 } stage_counts;
@@ -57,11 +64,12 @@ typedef struct stage_counts {
 typedef struct slot_counts {
     struct slot_counts *next;
     int ranks, chunks, schedule, micros;
-    int *slots; /* (ranks * chunks) by stage */
+    int *slots, *parts; /* (ranks * chunks each) by stage; parts: backwards that have two parts. NULL: not known */
 } slot_counts;
 
 struct tess_step_bounds {
     tess_mem *mem;
+    tess_planner *planner; /* it keeps the descriptions of models */
     const tess_plan_request *request;
     tess_machine plain; /* the machine without fp8_products */
     /* Number of layers after which all are alike, and the kinds of those (tess_model_config.layers). If kinds
@@ -76,12 +84,14 @@ struct tess_step_bounds {
     int64_t n_dry;
 };
 
-tess_status tess_step_bounds_create(tess_mem *mem, const tess_plan_request *request, tess_step_bounds **out)
+tess_status tess_step_bounds_create(tess_mem *mem, tess_planner *planner, const tess_plan_request *request,
+                                    tess_step_bounds **out)
 {
     const tess_model_config *m = request->model;
     TESS_TRY(TESS_NEW(mem, 1, "bounds", out));
     tess_step_bounds *b = *out;
     b->mem = mem;
+    b->planner = planner;
     b->request = request;
     b->plain = *request->machine;
     b->plain.fp8_products = false;
@@ -157,6 +167,7 @@ static void keep_layers(tess_work_trace *t)
 /* The result of a dry rank of a piece. */
 typedef struct layer_piece_run {
     tess_dry_report report;
+    double with_head; /* bytes of activations, with the head and even routing */
     double seconds, forward_s, floor_s, arithmetic_s;
 } layer_piece_run;
 
@@ -207,28 +218,64 @@ static tess_model_config shallow_model(const tess_step_bounds *b, int kind, int6
     return model;
 }
 
-/* Runs the piece with a number of layers. */
-static tess_status run_piece(tess_step_bounds *b, const tess_config *config, const layer_piece_key *key, int kind,
-                             int64_t layers, int n_ranks, layer_piece_run *out)
+/* Whether the memory of experts is that of another routing than their times: times are those of even routing, and
+ * memory is that of the routing that needs most of it. */
+static bool has_routing(const tess_step_bounds *b)
 {
-    const tess_model_config model = shallow_model(b, kind, layers);
-    tess_work_trace trace = {.mem = b->mem, .even_experts = true};
+    return b->request->model->parts.experts.n > 0 && b->request->machine->machine.kind == TESS_MACHINE_GPU;
+}
+
+/* The dry ranks of a piece with a number of layers: [0] with even routing, whose work is recorded; [1] with the routing
+ * that needs most memory. The second has a small head, so that its layers decide how many bytes of activations are in
+ * use at a time. */
+enum { ROUTINGS = 2 };
+
+static tess_status prepare_piece(tess_step_bounds *b, const tess_config *config, const tess_memory_plan *plan,
+                                 tess_model_config models[ROUTINGS], tess_dry_job jobs[ROUTINGS])
+{
+    models[1] = models[0];
+    models[1].vocab_size = models[0].vocab_size < LEAST_WORDS ? models[0].vocab_size : LEAST_WORDS;
+    for (int i = 0; i < ROUTINGS; i++) {
+        jobs[i] = (tess_dry_job){.plan = *plan, .model = &models[i]};
+        TESS_TRY(tess_planner_model(b->planner, config, &models[i], &jobs[i].plan.whole));
+    }
+    jobs[1].plan.trace = NULL;
+    return TESS_OK;
+}
+
+/* Runs the piece with PIECE_LAYERS layers and with one more. */
+static tess_status run_pieces(tess_step_bounds *b, const tess_config *config, const layer_piece_key *key, int kind,
+                              int n_ranks, layer_piece_run out[DEPTHS])
+{
+    tess_model_config models[DEPTHS][ROUTINGS];
+    tess_dry_job jobs[DEPTHS * ROUTINGS];
+    tess_work_trace traces[DEPTHS];
     tess_memory_plan plan = tess_plan_dry(b->request, config);
-    plan.trace = &trace;
+    const int n = has_routing(b) ? ROUTINGS : 1;
+    tess_status status = TESS_OK;
     plan.most_micros = 1;
     plan.gradients_only = true;
-    b->n_dry++;
-    tess_status status = tess_dry_rank(&plan, &model, 0, &out->report);
-    if (status == TESS_OK)
-        status = time_piece(b, tess_step_bounds_machine(b, key->precision), &plan, &trace, n_ranks, out);
-    tess_work_trace_free(&trace);
-    /* Times are those of even routing, and memory is that of the routing that needs most of it. */
-    if (status != TESS_OK || model.parts.experts.n == 0 || b->request->machine->machine.kind != TESS_MACHINE_GPU)
-        return status;
-    trace.even_experts = false;
-    b->n_dry++;
-    status = tess_dry_rank(&plan, &model, 0, &out->report);
-    tess_work_trace_free(&trace);
+    for (int depth = 0; depth < DEPTHS; depth++) {
+        tess_dry_job own[ROUTINGS];
+        models[depth][0] = shallow_model(b, kind, PIECE_LAYERS + depth);
+        traces[depth] = (tess_work_trace){.even_experts = true};
+        plan.trace = &traces[depth];
+        TESS_TRY(prepare_piece(b, config, &plan, models[depth], own));
+        memcpy(&jobs[depth * n], own, (size_t)n * sizeof(*own));
+    }
+    tess_dry_workers_run(tess_planner_workers(b->planner), jobs, DEPTHS * n);
+    b->n_dry += DEPTHS * n;
+    for (int i = 0; i < DEPTHS * n && status == TESS_OK; i++)
+        status = tess_dry_job_end(&jobs[i]);
+    for (int depth = 0; depth < DEPTHS; depth++) {
+        const tess_dry_job *job = &jobs[depth * n];
+        if (status == TESS_OK)
+            status = time_piece(b, tess_step_bounds_machine(b, key->precision), &job->plan, &traces[depth], n_ranks,
+                                &out[depth]);
+        out[depth].with_head = job->report.device[TESS_POOL_ACTIVATIONS];
+        out[depth].report = job[n - 1].report;
+        tess_work_trace_free(&traces[depth]);
+    }
     return status;
 }
 
@@ -251,18 +298,21 @@ static tess_status count_weights(tess_step_bounds *b, const tess_config *config,
 
 static tess_status measure_piece(tess_step_bounds *b, const tess_config *config, int kind, int n_ranks, layer_piece *p)
 {
-    layer_piece_run less, more;
-    TESS_TRY(run_piece(b, config, &p->key, kind, BESIDE, n_ranks, &less));
-    TESS_TRY(run_piece(b, config, &p->key, kind, BESIDE + 1, n_ranks, &more));
+    layer_piece_run runs[DEPTHS];
+    TESS_TRY(run_pieces(b, config, &p->key, kind, n_ranks, runs));
+    const layer_piece_run less = runs[0], more = runs[1];
     const bool gpu = b->request->machine->machine.kind == TESS_MACHINE_GPU;
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
         p->state[pool] =
             gpu ? more.report.device[pool] - less.report.device[pool] : more.report.host[pool] - less.report.host[pool];
     p->layer_s = more.seconds - less.seconds;
-    p->ends_s = fmax(0, less.seconds - BESIDE * p->layer_s);
-    if (gpu)
-        p->beside =
-            fmax(0, less.report.device[TESS_POOL_ACTIVATIONS] - BESIDE * fmax(0, p->state[TESS_POOL_ACTIVATIONS]));
+    p->ends_s = fmax(0, less.seconds - PIECE_LAYERS * p->layer_s);
+    if (gpu) {
+        p->beside = fmax(0, less.with_head - PIECE_LAYERS * fmax(0, more.with_head - less.with_head));
+        if (has_routing(b)) /* otherwise these bytes may be the head's */
+            p->in_layer = fmax(0, less.report.device[TESS_POOL_ACTIVATIONS] -
+                                      PIECE_LAYERS * fmax(0, p->state[TESS_POOL_ACTIVATIONS]));
+    }
     p->forward_s = fmax(0, fmin(p->layer_s, more.forward_s - less.forward_s));
     p->floor_s = more.floor_s - less.floor_s;
     p->arithmetic_s = more.arithmetic_s - less.arithmetic_s;
@@ -274,9 +324,9 @@ static tess_status measure_piece(tess_step_bounds *b, const tess_config *config,
 static void take_least(layer_piece *p, const layer_piece *of_kind, bool is_first)
 {
     double *const values[] = {&p->layer_s,      &p->ends_s, &p->forward_s, &p->floor_s,
-                              &p->arithmetic_s, &p->beside, &p->experts};
+                              &p->arithmetic_s, &p->beside, &p->in_layer,  &p->experts};
     const double others[] = {of_kind->layer_s,      of_kind->ends_s, of_kind->forward_s, of_kind->floor_s,
-                             of_kind->arithmetic_s, of_kind->beside, of_kind->experts};
+                             of_kind->arithmetic_s, of_kind->beside, of_kind->in_layer,  of_kind->experts};
     /* Experts have shards of their own, so each family of weights has its least. */
     const double shared = p->weights - p->experts, other_shared = of_kind->weights - of_kind->experts;
     p->known = of_kind->known;
@@ -326,7 +376,7 @@ static tess_status make_piece(tess_step_bounds *b, layer_piece *p, bool measures
 static tess_status complete_piece(tess_step_bounds *b, layer_piece *p, bool measures)
 {
     tess_status status = TESS_OK;
-    if (b->request->model->n_layers <= b->unlike + BESIDE || b->n_kinds == MOST_KINDS)
+    if (b->request->model->n_layers <= b->unlike + PIECE_LAYERS || b->n_kinds == MOST_KINDS)
         return TESS_OK;
     if (p->weights == 0 && !p->is_refused)
         status = make_piece(b, p, false);
@@ -383,6 +433,7 @@ static tess_status count_layers(tess_step_bounds *b, const tess_search_layout *l
             l->micro * l->degree[TESS_AXIS_REPLICATE] * l->degree[TESS_AXIS_SHARD] *
             tess_pipeline_fill_up((tess_pipeline_kind)l->schedule, s->ranks, (int)micros_of(b, l));
     TESS_TRY(tess_stage_plan_create(b->mem, &config, b->request->model, 0, &plan));
+    s->chunks = plan.shape.chunks;
     s->n = plan.shape.ranks * plan.shape.chunks;
     tess_status status = TESS_NEW(b->mem, 2 * s->n, "stages", &s->layers);
     for (int g = 0; g < s->n && status == TESS_OK; g++) {
@@ -397,15 +448,13 @@ static tess_status count_layers(tess_step_bounds *b, const tess_search_layout *l
 /* Finds the layers of the layout's stages. *out NULL: it cannot have such stages. */
 static tess_status find_stages(tess_step_bounds *b, const tess_search_layout *l, const stage_counts **out)
 {
-    const int ranks = l->degree[TESS_AXIS_PP],
-              chunks = ranks > 1 ? tess_pipeline_usual_chunks((tess_pipeline_kind)l->schedule) : 1,
-              schedule = (int)l->schedule;
+    const int ranks = l->degree[TESS_AXIS_PP], schedule = (int)l->schedule;
     stage_counts *s = b->stages;
-    while (s != NULL && (s->ranks != ranks || s->chunks != chunks || s->schedule != schedule))
+    while (s != NULL && (s->ranks != ranks || s->schedule != schedule))
         s = s->next;
     if (s == NULL) {
         TESS_TRY(TESS_NEW(b->mem, 1, "stages", &s));
-        *s = (stage_counts){.next = b->stages, .ranks = ranks, .chunks = chunks, .schedule = schedule};
+        *s = (stage_counts){.next = b->stages, .ranks = ranks, .schedule = schedule};
         b->stages = s;
         tess_status status = count_layers(b, l, s);
         if (status == TESS_E_NOMEM)
@@ -419,29 +468,35 @@ static tess_status find_stages(tess_step_bounds *b, const tess_search_layout *l,
     return TESS_OK;
 }
 
-/* Counts the slots of a schedule. */
+/* Counts the slots of a schedule, and the backwards that it splits. */
 static tess_status count_slots(tess_step_bounds *b, slot_counts *c)
 {
-    tess_pipeline_schedule schedule;
-    TESS_TRY(TESS_NEW(b->mem, c->ranks * c->chunks, "slots", &c->slots));
+    TESS_AUTO(tess_pipeline_free) tess_pipeline_schedule schedule = {0};
     TESS_TRY(tess_pipeline_build(b->mem, (tess_pipeline_kind)c->schedule, c->ranks, c->chunks, c->micros, &schedule));
-    for (int r = 0; r < c->ranks; r++)
+    TESS_TRY(TESS_NEW(b->mem, 2 * c->ranks * c->chunks, "slots", &c->slots));
+    c->parts = c->slots + c->ranks * c->chunks;
+    for (int r = 0; r < c->ranks; r++) {
+        const tess_pipeline_list *list = &schedule.lists[r];
         for (int chunk = 0; chunk < c->chunks; chunk++)
-            c->slots[tess_pipeline_stage(&schedule, r, chunk)] = schedule.lists[r].slots[chunk];
-    tess_pipeline_free(&schedule);
+            c->slots[tess_pipeline_stage(&schedule, r, chunk)] = list->slots[chunk];
+        for (int i = 0; i < list->n; i++)
+            c->parts[tess_pipeline_stage(&schedule, r, list->actions[i].chunk)] +=
+                list->actions[i].op == TESS_PIPELINE_BW;
+    }
     return TESS_OK;
 }
 
-/* Finds the slots of a layout's stages. More micro-batches than some take no more slots, but for gpipe, whose stages
- * hold all. *slots NULL: it has no pipeline, or gpipe. */
+/* Finds the slots of the layout's schedule. More micro-batches than some take no more slots, but for gpipe, whose
+ * stages hold all. *out NULL: it has no pipeline, or gpipe. The slots of a schedule that a file describes, or that
+ * cannot be built, are not known. */
 static tess_status find_slots(tess_step_bounds *b, const tess_search_layout *l, const stage_counts *s,
-                              const int **slots)
+                              const slot_counts **out)
 {
     enum { MICROS_A_RANK = 4 };
     const int m = (int)micros_of(b, l), most = MICROS_A_RANK * s->ranks, schedule = (int)l->schedule,
               micros = m < most ? m : most;
     slot_counts *c = b->slots;
-    *slots = NULL;
+    *out = NULL;
     if (s->ranks == 1 || l->schedule == TESS_PIPELINE_GPIPE)
         return TESS_OK;
     while (c != NULL &&
@@ -452,9 +507,13 @@ static tess_status find_slots(tess_step_bounds *b, const tess_search_layout *l, 
         *c = (slot_counts){
             .next = b->slots, .ranks = s->ranks, .chunks = s->chunks, .schedule = schedule, .micros = micros};
         b->slots = c;
-        TESS_TRY(count_slots(b, c));
+        const bool of_file = b->request->config->parallelism.pipeline_parallel_schedule_csv[0] != '\0';
+        const tess_status status = of_file ? TESS_OK : count_slots(b, c);
+        if (status == TESS_E_NOMEM)
+            return status;
+        tess_error_clear();
     }
-    *slots = c->slots;
+    *out = c;
     return TESS_OK;
 }
 
@@ -462,7 +521,7 @@ tess_status tess_step_bounds_check(tess_step_bounds *b, const tess_search_layout
 {
     const tess_parallelism_section *p = &b->request->config->parallelism;
     const stage_counts *s;
-    if (l->degree[TESS_AXIS_PP] == 1 || p->pipeline_parallel_layers_per_stage > 0)
+    if (l->degree[TESS_AXIS_PP] == 1)
         return TESS_OK;
     TESS_TRY(find_stages(b, l, &s));
     TESS_CHECK(s->layers != NULL, TESS_E_INVALID, "%s", s->reason);
@@ -477,15 +536,18 @@ static int shards_of(const tess_search_layout *l)
     return l->degree[TESS_AXIS_SHARD] * l->degree[TESS_AXIS_CP];
 }
 
+/* The bytes of an element in the compute dtype. */
+static double element_size(const tess_step_bounds *b, const tess_search_layout *l)
+{
+    if (l->precision != TESS_SEARCH_AS_GIVEN)
+        return l->precision == TESS_SEARCH_FP32 ? 4 : 2;
+    return (double)tess_dtype_size(tess_precision_dtype(b->request->config->training.mixed_precision_param));
+}
+
 /* The bytes of an element of gathered weights, and of gradients between ranks. */
 static double weight_size(const tess_step_bounds *b, const tess_search_layout *l)
 {
-    const tess_training_section *t = &b->request->config->training;
-    if (t->gather == TESS_GATHER_FP8)
-        return 1;
-    if (l->precision != TESS_SEARCH_AS_GIVEN)
-        return l->precision == TESS_SEARCH_FP32 ? 4 : 2;
-    return (double)tess_dtype_size(tess_precision_dtype(t->mixed_precision_param));
+    return b->request->config->training.gather == TESS_GATHER_FP8 ? 1 : element_size(b, l);
 }
 
 static double gradient_size(const tess_step_bounds *b)
@@ -500,7 +562,7 @@ static double link_s(const tess_step_bounds *b, const tess_search_layout *l, dou
 {
     const tess_plan_request *q = b->request;
     const bool gathers = l->strategy >= TESS_STRATEGY_FULL && l->reshard != 0;
-    const double gathered = gathers ? 2 * weight_size(b, l) * fmax(0, n - BESIDE) : 0,
+    const double gathered = gathers ? 2 * weight_size(b, l) * fmax(0, n - PIECE_LAYERS) : 0,
                  bytes = elements * (size - 1) / size * (n * gradient_size(b) + gathered);
     tess_link_kind kind;
     if (size == 1 || q->machine->times != NULL)
@@ -578,8 +640,23 @@ static double offload_s(const tess_step_bounds *b, const tess_search_layout *l, 
     return fmax(0, n * moments_of(l, p) - early) / (link->gb_per_s * 1e9 * link->efficiency);
 }
 
+/* The time in which a rank computes layers again for the second part of backwards that have two. If not all of the
+ * schedule's backwards have two parts, further micro-batches may have none. */
+static double again_s(const tess_search_layout *l, const stage_counts *s, const slot_counts *slots, int rank, double m,
+                      double layer_s)
+{
+    const tess_pipeline_schedule shape = {
+        .kind = (tess_pipeline_kind)l->schedule, .ranks = s->ranks, .chunks = s->chunks};
+    double n = 0;
+    for (int chunk = 0; slots != NULL && slots->parts != NULL && chunk < s->chunks; chunk++) {
+        const int stage = tess_pipeline_stage(&shape, rank, chunk);
+        n += s->layers[stage] * (slots->parts[stage] == slots->micros ? m : slots->parts[stage]);
+    }
+    return n * layer_s;
+}
+
 static double bound_time(const tess_step_bounds *b, const tess_search_layout *l, const layer_piece *p,
-                         const stage_counts *s)
+                         const stage_counts *s, const slot_counts *slots)
 {
     const double m = micros_of(b, l), last = layers_of_rank(s, l, head_rank(s, l), false);
     if (s->ranks == 1)
@@ -589,7 +666,7 @@ static double bound_time(const tess_step_bounds *b, const tess_search_layout *l,
         const double n = layers_of_rank(s, l, r, false), fill = fill_s(s, l, p, r);
         /* Next to the head, the embedding takes no time. */
         const double ends_s = r == head_rank(s, l) ? p->ends_s : 0;
-        kernels_s = fmax(kernels_s, m * (n * p->layer_s + ends_s) + fill);
+        kernels_s = fmax(kernels_s, m * (n * p->layer_s + ends_s) + again_s(l, s, slots, r, m, p->again_s) + fill);
         most = fmax(most, n);
     }
     return fmax(kernels_s, m * links_s(b, l, p, most)) + offload_s(b, l, p, most);
@@ -627,23 +704,50 @@ static double state_bytes(const tess_step_bounds *b, const tess_search_layout *l
            (l->strategy == TESS_STRATEGY_ZERO1 && l->degree[TESS_AXIS_PP] > 1 ? elements * gradient_size(b) : 0);
 }
 
+/* The micro-batches whose activations a stage holds at a time. */
+static double slots_of(const tess_step_bounds *b, const tess_search_layout *l, const stage_counts *s,
+                       const slot_counts *slots, int stage)
+{
+    if (slots != NULL && slots->slots != NULL)
+        return slots->slots[stage];
+    return slots == NULL && s->ranks > 1 ? micros_of(b, l) : 1;
+}
+
 /* Counts the layers of a rank, each as often as it holds activations; `all`: also those that are not alike. */
 static double layers_in_flight(const tess_step_bounds *b, const tess_search_layout *l, const stage_counts *s,
-                               const int *slots, int rank, bool all)
+                               const slot_counts *slots, int rank, bool all)
 {
     const tess_pipeline_schedule shape = {
         .kind = (tess_pipeline_kind)(l->schedule >= 0 ? l->schedule : 0), .ranks = s->ranks, .chunks = s->chunks};
     double n = 0;
     for (int chunk = 0; chunk < s->chunks; chunk++) {
         const int stage = tess_pipeline_stage(&shape, rank, chunk);
-        const double held = slots != NULL ? slots[stage] : s->ranks > 1 ? micros_of(b, l) : 1;
-        n += held * s->layers[(all ? s->n : 0) + stage];
+        n += slots_of(b, l, s, slots, stage) * s->layers[(all ? s->n : 0) + stage];
     }
     return n;
 }
 
+/* Bounds the bytes of the streams that a GPU receives from the ranks before and after it, and sends to them: each slot
+ * has a buffer for both sides of its stage. */
+static double stream_bytes(const tess_step_bounds *b, const tess_search_layout *l, const stage_counts *s,
+                           const slot_counts *slots, int rank)
+{
+    const tess_pipeline_schedule shape = {
+        .kind = (tess_pipeline_kind)(l->schedule >= 0 ? l->schedule : 0), .ranks = s->ranks, .chunks = s->chunks};
+    const int64_t passes = b->request->config->training.passes,
+                  tokens = l->micro / passes * b->request->config->training.seq_len / l->degree[TESS_AXIS_CP],
+                  rows = l->sequence != 0 ? tokens / l->degree[TESS_AXIS_TP] : tokens;
+    double n = 0;
+    for (int chunk = 0; chunk < s->chunks; chunk++) {
+        const int stage = tess_pipeline_stage(&shape, rank, chunk);
+        const int sides = tess_pipeline_crosses(&shape, stage - 1) + (stage < s->n - 1);
+        n += slots_of(b, l, s, slots, stage) * sides;
+    }
+    return n * (double)(rows * b->request->model->hidden_size) * element_size(b, l);
+}
+
 static double bound_memory(const tess_step_bounds *b, const tess_search_layout *l, const layer_piece *p,
-                           const stage_counts *s, const int *slots)
+                           const stage_counts *s, const slot_counts *slots)
 {
     const int shards = shards_of(l);
     const double layer = state_bytes(b, l, p, p->weights - p->experts, shards) +
@@ -660,12 +764,15 @@ static double bound_memory(const tess_step_bounds *b, const tess_search_layout *
     const double streams = splits && l->recompute == TESS_RECOMPUTE_FULL ? 2 : 1;
     double most = 0;
     for (int r = 0; r < s->ranks; r++) {
-        /* The rank with the head has all that a piece has next to its layers. */
-        const double beside = r == head_rank(s, l) && layers_of_rank(s, l, r, false) > 0 ? p->beside : 0;
+        /* The rank with the head has all that a piece has next to its layers, and others what a layer in progress
+         * takes. */
+        const bool has_layers = layers_of_rank(s, l, r, false) > 0;
+        const double beside = !has_layers ? 0 : r == head_rank(s, l) ? fmax(p->beside, p->in_layer) : p->in_layer;
         /* Layers that recompute keep their input, whatever their kind. */
         const double keep = layers_in_flight(b, l, s, slots, r, l->recompute == TESS_RECOMPUTE_FULL),
                      n = layers_of_rank(s, l, r, false);
-        most = fmax(most, n * layer + keep * streams * kept + beside + comm * fmin(n, in_progress));
+        most = fmax(most, n * layer + keep * streams * kept + beside + comm * fmin(n, in_progress) +
+                              stream_bytes(b, l, s, slots, r));
     }
     return most;
 }
@@ -703,8 +810,17 @@ static layer_piece without_activations(const layer_piece *p)
 {
     layer_piece other = *p;
     other.state[TESS_POOL_ACTIVATIONS] = 0;
-    other.beside = 0;
+    other.beside = other.in_layer = 0;
     return other;
+}
+
+/* Whether some backwards have two parts. */
+static bool splits(const slot_counts *slots)
+{
+    for (int stage = 0; slots != NULL && slots->parts != NULL && stage < slots->ranks * slots->chunks; stage++)
+        if (slots->parts[stage] > 0)
+            return true;
+    return false;
 }
 
 tess_status tess_step_bounds_of(tess_step_bounds *b, tess_search_layout *l, tess_bound_level level)
@@ -726,10 +842,15 @@ tess_status tess_step_bounds_of(tess_step_bounds *b, tess_search_layout *l, tess
                         : *found;
     if (l->recompute == TESS_RECOMPUTE_EVERY_N)
         p = without_activations(&p);
-    l->bound_s = certain * bound_time(b, l, &p, s);
+    const slot_counts *slots;
+    TESS_TRY(find_slots(b, l, s, &slots));
+    if (level == TESS_BOUND_OF_MICRO && l->recompute == TESS_RECOMPUTE_FULL && splits(slots)) {
+        of.recompute = TESS_RECOMPUTE_NONE;
+        TESS_TRY(find_piece(b, &of, l->micro, true, &found));
+        p.again_s = found->known ? fmax(0, p.layer_s - found->layer_s) : 0;
+    }
+    l->bound_s = certain * bound_time(b, l, &p, s, slots);
     if (b->request->machine->machine.kind == TESS_MACHINE_GPU) {
-        const int *slots;
-        TESS_TRY(find_slots(b, l, s, &slots));
         l->bound_bytes = certain * bound_memory(b, l, &p, s, slots);
         l->bound_host = certain * bound_host(b, l, &p, s);
     }

@@ -15,8 +15,9 @@
 
 typedef struct tess_step_bounds tess_step_bounds;
 
-/* `request` is borrowed. */
-tess_status tess_step_bounds_create(tess_mem *mem, const tess_plan_request *request, tess_step_bounds **bounds);
+/* `planner` and `request` are borrowed. */
+tess_status tess_step_bounds_create(tess_mem *mem, tess_planner *planner, const tess_plan_request *request,
+                                    tess_step_bounds **bounds);
 void tess_step_bounds_destroy(tess_step_bounds **bounds);
 /* Sets bound_s, bound_bytes and bound_level of the layout; 0: nothing is known. Each level costs more and bounds
  * better: it runs two dry ranks if their piece is new.

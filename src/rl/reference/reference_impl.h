@@ -34,9 +34,10 @@ struct tess_reference {
     tess_engine *engine;
     int64_t update_interval;
     double ema;
-    tess_dtype dtype;              /* compute dtype */
-    tess_model *model, *own_model; /* own_model NULL: the policy's model */
-    bool is_alike;                 /* whether it has the policy's parameters */
+    tess_dtype dtype;        /* compute dtype */
+    const tess_model *model; /* the policy's, or own_model */
+    tess_model *own_model;   /* NULL: the policy's model */
+    bool is_alike;           /* whether it has the policy's parameters */
     reference_source source;
     reference_copy copy;
     float **rows; /* (n_params) float32 weights that follow the policy's; NULL: the reference never changes */
