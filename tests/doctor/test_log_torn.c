@@ -276,11 +276,49 @@ static void ranks_apart_are_no_groups_unless_the_log_says_so(void)
     end();
 }
 
+/* Fills a line with copies of a word, and returns the bytes that patterns were matched against to read it. */
+static uint64_t searched_in_copies(const char *word, size_t size)
+{
+    char *line = malloc(size + 1);
+    tess_found found;
+    EXPECT(line != NULL);
+    for (size_t i = 0; i < size; i++)
+        line[i] = word[i % strlen(word)];
+    const uint64_t before = tess_knowledge_searched(knowledge);
+    tess_knowledge_find(knowledge, line, size, &found);
+    free(line);
+    return tess_knowledge_searched(knowledge) - before;
+}
+
+/* A pattern may try each byte of a line as its beginning. So it does not search a long line for each copy of its word.
+ */
+static void the_cost_of_a_line_is_bounded(void)
+{
+    static const char *const words[] = {"sbatch: error: ",
+                                        "RuntimeError: ",
+                                        "srun: error: node1: ",
+                                        "NCCL WARN ",
+                                        "[rank0]: ",
+                                        "Traceback ",
+                                        "ERROR ",
+                                        "a"};
+    enum { SIZE = 128 << 10, MOST_TIMES = 64 /* patterns without a word search all of it */ };
+    begin();
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        EXPECT(searched_in_copies(words[i], SIZE) <= (uint64_t)MOST_TIMES * SIZE);
+    end();
+}
+
 static const test_case cases[] = {
-    CASE(reports_keep_their_facts_however_they_are_broken), CASE(reports_are_joined_after_any_word),
-    CASE(nobody_is_missing_after_the_log_was_cut_off),      CASE(other_lines_are_not_taken_into_a_report),
-    CASE(a_report_without_a_rank_tells_its_collective),     CASE(ranks_apart_are_no_groups_unless_the_log_says_so),
-    CASE(only_errors_of_the_watchdog_are_cut_reports),      CASE(the_earliest_table_counts_although_another_is_cut_off),
+    CASE(reports_keep_their_facts_however_they_are_broken),
+    CASE(reports_are_joined_after_any_word),
+    CASE(nobody_is_missing_after_the_log_was_cut_off),
+    CASE(other_lines_are_not_taken_into_a_report),
+    CASE(a_report_without_a_rank_tells_its_collective),
+    CASE(ranks_apart_are_no_groups_unless_the_log_says_so),
+    CASE(only_errors_of_the_watchdog_are_cut_reports),
+    CASE(the_earliest_table_counts_although_another_is_cut_off),
+    CASE(the_cost_of_a_line_is_bounded),
 };
 
 TEST_MAIN(cases)

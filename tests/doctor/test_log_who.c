@@ -280,7 +280,40 @@ static void the_headline_names_whom_the_lines_are_about(void)
     tess_knowledge_destroy(&knowledge);
 }
 
+/* One function decides what is a host, wherever a host is read. */
+static void words_of_logs_are_no_hosts(void)
+{
+    static const struct {
+        const char *text;
+        bool anywhere, expected;
+    } words[] = {{"node-a", true, true},
+                 {"worker3", true, true},
+                 {"10.0.0.2", true, true},
+                 {"DGX-04", true, true},
+                 {"c000001", true, true},
+                 {"gpu017.cluster.example", true, true},
+                 {"trainer", false, true},
+                 {"a100", false, true},
+                 {"INFO", false, false},
+                 {"localhost", false, false},
+                 {"127.0.0.1", false, false},
+                 {"rank3", false, false},
+                 {"train.py", false, false},
+                 {"torch.distributed.run", false, false},
+                 {"socket.gaierror", false, false},
+                 {"nvidia-container-cli", false, false},
+                 {"unknown", false, false},
+                 {"", false, false}};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        const char *text = words[i].text;
+        if (log_is_host(text, strlen(text), LOG_HOST_ANYWHERE) != words[i].anywhere ||
+            log_is_host(text, strlen(text), LOG_HOST_EXPECTED) != words[i].expected)
+            test_fail(__FILE__, __LINE__, "'%s' is taken for something else", text);
+    }
+}
+
 static const test_case cases[] = {
+    CASE(words_of_logs_are_no_hosts),
     CASE(the_headline_names_whom_the_lines_are_about),
 };
 

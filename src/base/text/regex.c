@@ -164,11 +164,13 @@ void tess_regex_scratch_destroy(tess_regex_scratch **scratch)
 
 /* Searches, with the interpreter if the JIT's stack is too small. Returns the result of pcre2_match, which is below
  * 0 if nothing is found. */
-static int search(const tess_regex *regex, tess_regex_scratch *scratch, const char *text, size_t size, size_t from)
+static int search(const tess_regex *regex, tess_regex_scratch *scratch, const char *text, size_t size, size_t from,
+                  uint32_t more)
 {
-    int n = pcre2_match(regex->code, (PCRE2_SPTR)text, size, from, regex->options, scratch->match, scratch->context);
+    const uint32_t options = regex->options | more;
+    int n = pcre2_match(regex->code, (PCRE2_SPTR)text, size, from, options, scratch->match, scratch->context);
     if (n == PCRE2_ERROR_JIT_STACKLIMIT)
-        n = pcre2_match(regex->code, (PCRE2_SPTR)text, size, from, regex->options | PCRE2_NO_JIT, scratch->match,
+        n = pcre2_match(regex->code, (PCRE2_SPTR)text, size, from, options | PCRE2_NO_JIT, scratch->match,
                         scratch->context);
     return n;
 }
@@ -176,7 +178,7 @@ static int search(const tess_regex *regex, tess_regex_scratch *scratch, const ch
 tess_status tess_regex_find(const tess_regex *regex, tess_regex_scratch *scratch, const char *text, size_t size,
                             size_t from, bool *found, size_t *begin, size_t *end)
 {
-    int n = search(regex, scratch, text, size, from);
+    int n = search(regex, scratch, text, size, from, 0);
     *found = n >= 0;
     if (n == PCRE2_ERROR_NOMATCH)
         return TESS_OK;
@@ -196,7 +198,13 @@ tess_status tess_regex_find(const tess_regex *regex, tess_regex_scratch *scratch
 
 bool tess_regex_matches(const tess_regex *regex, tess_regex_scratch *scratch, const char *text, size_t size)
 {
-    return search(regex, scratch, text, size, 0) >= 0;
+    return search(regex, scratch, text, size, 0, 0) >= 0;
+}
+
+bool tess_regex_matches_part(const tess_regex *regex, tess_regex_scratch *scratch, const char *text, size_t size,
+                             size_t from, size_t to)
+{
+    return search(regex, scratch, text, to, from, to < size ? PCRE2_NOTEOL : 0) >= 0;
 }
 
 bool tess_regex_group(const tess_regex_scratch *scratch, int group, size_t *begin, size_t *end)

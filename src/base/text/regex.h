@@ -56,6 +56,9 @@ tess_status tess_regex_find(const tess_regex *regex, tess_regex_scratch *scratch
                             size_t from, bool *found, size_t *begin, size_t *end);
 /* Whether the pattern matches anywhere in the text. A search that reaches the limits finds nothing. */
 bool tess_regex_matches(const tess_regex *regex, tess_regex_scratch *scratch, const char *text, size_t size);
+/* Does the same in text[from..to) of a longer text of `size` bytes: no line begins or ends at an edge inside it. */
+bool tess_regex_matches_part(const tess_regex *regex, tess_regex_scratch *scratch, const char *text, size_t size,
+                             size_t from, size_t to);
 /* Sets the bounds of a group in the newest match. Returns false if the group is not part of the match. */
 bool tess_regex_group(const tess_regex_scratch *scratch, int group, size_t *begin, size_t *end);
 

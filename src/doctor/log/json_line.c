@@ -51,7 +51,8 @@ static void take_field(json_line *out, field_kind kind, const json_t *value)
     int number = kind >= FIELD_RANK ? number_of(value) : -1;
     if (kind == FIELD_TEXT && text != NULL && out->n_texts < MOST_TEXTS)
         out->texts[out->n_texts++] = text;
-    else if (kind == FIELD_HOST && text != NULL && out->who.host[0] == '\0')
+    else if (kind == FIELD_HOST && text != NULL && out->who.host[0] == '\0' &&
+             log_is_host(text, strlen(text), LOG_HOST_EXPECTED))
         snprintf(out->who.host, sizeof(out->who.host), "%s", text);
     else if (kind == FIELD_RANK && number >= 0 && number < LOG_MOST_RANKS) {
         out->who.ranks[0] = number;

@@ -15,6 +15,10 @@ enum { WORTH_COMPILING = 64 };
 
 enum { NONE = 0xffff, PLACES_BITS = 15 };
 
+/* A pattern with a word is matched only against the part of a long line around that word, and only around its first
+ * few places. This bounds the cost of a line: a search may try each of its bytes as a beginning. */
+enum { PART_BEFORE = 1 << 10, PART_AFTER = 1 << 10, MOST_PARTS = 4 };
+
 /* A pattern of an entry. If `regex` is NULL, it is a hook, which consists of its word alone. */
 typedef struct pattern {
     tess_regex *regex;
@@ -27,6 +31,8 @@ typedef struct pattern {
     uint32_t beginning; /* hash of the word's beginning, regardless of case */
     size_t word_size;   /* 0: the pattern is matched against every line */
     uint32_t seen;      /* serial of the line that it was last matched against */
+    uint32_t n_parts;   /* parts of that line that it was matched against */
+    size_t seen_to;     /* end of the last of these parts */
     uint32_t n_tried;   /* number of lines that it was matched against */
     uint16_t next;      /* pattern with the same hash, or NONE */
 } pattern;
@@ -47,6 +53,7 @@ struct tess_knowledge {
     const char *frames; /* frames of the current traceback, owned by the caller; NULL: none */
     size_t frames_size;
     int exception, cut_traceback;
+    uint64_t n_searched;
 };
 
 /* Words of the hooks, in lower case. Each hook is one bit of tess_found.hooks. */
@@ -474,6 +481,11 @@ int tess_knowledge_cut_traceback(const tess_knowledge *k)
     return k->cut_traceback;
 }
 
+uint64_t tess_knowledge_searched(const tess_knowledge *k)
+{
+    return k->n_searched;
+}
+
 void tess_knowledge_begin_text(tess_knowledge *k)
 {
     k->serial += TESS_KNOWLEDGE_LINES_AFTER;
@@ -524,24 +536,40 @@ static bool is_due(const tess_knowledge *k, const pattern *p, const tess_found *
     return true;
 }
 
-static void try_pattern(tess_knowledge *k, pattern *p, const char *line, size_t size, tess_found *found)
+/* Finds the part of the line that a pattern is to be matched against next, because its word is at `at`. Returns false
+ * if the parts before it are enough. */
+static bool next_part(const tess_knowledge *k, pattern *p, size_t at, size_t size, size_t *from, size_t *to)
 {
+    if (p->seen == k->serial && (at + p->word_size <= p->seen_to || p->n_parts == MOST_PARTS))
+        return false;
+    p->n_parts = p->seen == k->serial ? p->n_parts + 1 : 1;
+    p->seen = k->serial;
+    bool is_whole = p->word_size == 0 || size <= PART_BEFORE + PART_AFTER;
+    *from = is_whole || at < PART_BEFORE ? 0 : at - PART_BEFORE;
+    *to = is_whole || size - at < PART_AFTER ? size : at + PART_AFTER;
+    p->seen_to = *to;
+    return true;
+}
+
+/* Matches a pattern whose word is at line[at..]. */
+static void try_pattern(tess_knowledge *k, pattern *p, const char *line, size_t size, size_t at, tess_found *found)
+{
+    size_t from, to;
     if (p->regex == NULL) {
         found->hooks |= TESS_HOOK_BIT(p->entry);
         found->has_a_word |= (TESS_HOOK_BIT(p->entry) & TESS_HOOKS_OF_STEPS) == 0; /* every step has such words */
-    }
-    if (p->regex == NULL || p->seen == k->serial)
         return;
-    p->seen = k->serial;
-    if (!is_due(k, p, found))
+    }
+    if (!next_part(k, p, at, size, &from, &to) || !is_due(k, p, found))
         return;
     found->has_a_word = true;
     if (++p->n_tried == WORTH_COMPILING)
         tess_regex_speed_up(p->regex);
     size_t begin = p->anchored ? log_text_begin(line, size) : 0;
-    line += begin;
-    size -= begin;
-    if (!tess_regex_matches(p->regex, k->scratch, line, size))
+    if (begin > to || (p->anchored && from > 0))
+        return;
+    k->n_searched += to - from;
+    if (!tess_regex_matches_part(p->regex, k->scratch, line + begin, size - begin, from, to - begin))
         return; /* a pattern that reaches the limits does not match */
     tess_found_entry *place = place_of(found, p->entry);
     if (place == NULL)
@@ -551,7 +579,8 @@ static void try_pattern(tess_knowledge *k, pattern *p, const char *line, size_t 
         place->end += begin;
     }
     place->follows &= p->follows;
-    note_names(k, p, line, place);
+    note_names(k, p, line + begin, place);
+    p->seen_to = size;
 }
 
 /* Whether a better fallback matches the same line: only one fallback of a line counts. A fallback with a pattern for
@@ -629,13 +658,13 @@ void tess_knowledge_find(tess_knowledge *k, const char *line, size_t size, tess_
         uint32_t beginning = read_beginning(line + at);
         for (int i = k->first[hash_beginning(beginning)]; i != NONE; i = k->patterns[i].next)
             if (k->patterns[i].beginning == beginning && is_word_at(&k->patterns[i], line + at, size - at))
-                try_pattern(k, &k->patterns[i], line, size, found);
+                try_pattern(k, &k->patterns[i], line, size, at, found);
     }
     for (int i = k->everywhere; i != NONE; i = k->patterns[i].next)
-        try_pattern(k, &k->patterns[i], line, size, found);
+        try_pattern(k, &k->patterns[i], line, size, 0, found);
     if (is_exception(k, line, size, found))
         for (int i = k->exceptions; i != NONE; i = k->patterns[i].next)
-            try_pattern(k, &k->patterns[i], line, size, found);
+            try_pattern(k, &k->patterns[i], line, size, 0, found);
     if (found->n_entries > 1)
         drop_explained(k, found);
     for (int i = 0; i < found->n_entries; i++)

@@ -188,6 +188,8 @@ void tess_knowledge_set_frames(tess_knowledge *knowledge, const char *frames, si
  * whose end is missing; -1: there is none. */
 int tess_knowledge_exception(const tess_knowledge *knowledge);
 int tess_knowledge_cut_traceback(const tess_knowledge *knowledge);
+/* Returns the number of bytes that patterns were matched against, over all patterns and lines. */
+uint64_t tess_knowledge_searched(const tess_knowledge *knowledge);
 /* Must be called before the first line of each further text. */
 void tess_knowledge_begin_text(tess_knowledge *knowledge);
 

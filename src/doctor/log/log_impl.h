@@ -77,7 +77,18 @@ static inline bool log_begins_with(const char *line, size_t size, const char *wo
     return size >= n && memcmp(line, words, n) == 0;
 }
 
-/* ---- origin.c: ranks and times that launchers and loggers print before a line ---- */
+/* ---- host_name.c: what is the name of a host ---- */
+/* LOG_HOST_EXPECTED: the form of the text around a word shows that a host stands there. LOG_HOST_ANYWHERE: the word
+ * alone must show that it is a host: "node-a", "worker3", "10.0.0.2". */
+typedef enum log_host_place { LOG_HOST_ANYWHERE, LOG_HOST_EXPECTED } log_host_place;
+
+/* Whether the text is the name or address of a host. All code that reads hosts decides by this function. */
+bool log_is_host(const char *text, size_t size, log_host_place place);
+/* Reads the host from the name of a log file: "job-worker-3.log", "node12.err". Returns false if the name holds
+ * none. */
+bool log_host_of_path(const char *path, char *host, size_t size);
+
+/* ---- origin*.c: ranks and processes that launchers and loggers print before a line ---- */
 enum { LOG_HEAD = 160 };
 
 /* Returns the rank in front of a line; -1: none. Forms: "[rank6]:", "[PG ID 1 PG GUID 1 Rank 6]", "[default6]:"
@@ -94,13 +105,14 @@ void log_note_label(tess_survey *survey, const char *line, size_t size);
 void log_drop_label(const tess_survey *survey, log_who *who);
 /* Returns the offset of a line's own text, after times and the prefixes of launchers and loggers. */
 size_t log_text_begin(const char *line, size_t size);
-/* Reads the host from the name of a log file: "job-worker-3.log", "node12.err". Returns false if the name holds
- * none. */
-bool log_host_of_path(const char *path, char *host, size_t size);
+
+/* ---- rank_text.c ---- */
 /* Returns the rank in "rank 6" anywhere in a line; -1: none. */
 int log_rank_text(const char *line, size_t size);
 /* Returns the rank in a path: "rank6.log", "rank-00006", ".../attempt_0/6/stderr.log" (torchrun); -1: none. */
 int log_rank_of_path(const char *path);
+
+/* ---- line_time.c ---- */
 /* Whether the first LOG_HEAD bytes contain a time such as 13:20:49. */
 bool log_has_time(const char *line, size_t size);
 /* Returns the time within the first LOG_HEAD bytes, in seconds since the beginning of the year, in the line's own

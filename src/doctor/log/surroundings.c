@@ -158,6 +158,7 @@ void log_note_prompt(survey_reading *r, const char *line, size_t size)
     bool is_prompt =
         mark + 1 < end && at + n < end && (is_boxed ? mark[-1] == ']' && (at[n] == ' ' || at[n] == ':') : at[n] == ':');
     bool is_root = at - user == 5 && memcmp(user, "root@", 5) == 0;
+    is_prompt &= log_is_host(at, n, LOG_HOST_EXPECTED);
     if (n > 1 && n < sizeof(r->shell) && is_prompt)
         snprintf(r->shell, sizeof(r->shell), "%.*s", (int)n, at);
     if (n > 1 && is_prompt && is_root) /* root is mostly inside of a container; others look at it from outside */

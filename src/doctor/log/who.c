@@ -105,7 +105,7 @@ static void add_name(log_who *who, tess_log_name name, const char *text)
         who->pid = who->pid == 0 ? (int)strtol(text, NULL, 10) : who->pid;
         break;
     case TESS_NAME_HOST:
-        if (!tess_text_has(text, strlen(text), TESS_WORD_BEGINS, "127.|0.0.0.0|localhost|::1|[::")) /* every host's */
+        if (log_is_host(text, strlen(text), LOG_HOST_EXPECTED))
             set_text(who->host, sizeof(who->host), text);
         break;
     case TESS_NAME_GPU:
