@@ -20,15 +20,15 @@ enum { STRETCH = 64, COLUMNS = 128, WARPS = 4, THREADS = WARPS * WARP, FEW_ROWS 
 
 /* The position of a block's tile in C. The two or three hundred blocks that run at the same time cover a square of
  * tiles, GROUP high, rather than a line. So they read few rows of A and few columns of B from the GPU's memory. */
-typedef struct tile_place {
+typedef struct product_place {
     int64_t m, n;
-} tile_place;
+} product_place;
 
-static __device__ inline tile_place place_of_tile(int64_t tiles_m, int64_t tiles_n, int64_t number)
+static __device__ inline product_place place_of_tile(int64_t tiles_m, int64_t tiles_n, int64_t number)
 {
     const int64_t first = number / (GROUP * tiles_n) * GROUP, rows = cuda_least(tiles_m - first, GROUP),
                   rest = number - first * tiles_n;
-    tile_place place = {first + rest % rows, rest / rows};
+    product_place place = {first + rest % rows, rest / rows};
     return place;
 }
 
@@ -101,7 +101,7 @@ template <int WARPS_M, int M> struct product_tile {
 
 /* Computes a tile of C. All threads of the block must call this. */
 template <typename C, int WARPS_M, int M, int BUFFERS>
-static __device__ __forceinline__ void multiply_tile(const tess_gemm &g, tile_place place)
+static __device__ __forceinline__ void multiply_tile(const tess_gemm &g, product_place place)
 {
     typedef product_tile<WARPS_M, M> layout;
     enum { TILE = layout::HEIGHT, WARP_COLUMNS = COLUMNS * WARPS_M / WARPS };
