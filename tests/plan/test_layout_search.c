@@ -238,6 +238,18 @@ static void bounds_hide_no_layout_with_shards_in_the_memory_of_hosts(void)
     bounds_hide_no_layout("training.global_batch_size=8 job.shards=host", model_json, "h100-sxm", NULL);
 }
 
+/* The gradients of wide layers are most of the memory, and zero1 holds those of all layers in a pipeline. */
+static void bounds_hide_no_layout_that_holds_gradients(void)
+{
+    bounds_hide_no_layout(
+        "training.global_batch_size=32 training.seq_len=16",
+        "{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\", \"vocab_size\": 64, "
+        "\"hidden_size\": 256, \"intermediate_size\": 8000, \"num_hidden_layers\": 8, \"num_attention_heads\": 4, "
+        "\"num_key_value_heads\": 4, \"hidden_act\": \"silu\", \"max_position_embeddings\": 256, "
+        "\"rms_norm_eps\": 1e-6, \"rope_theta\": 10000.0, \"tie_word_embeddings\": false}",
+        "h100-sxm", "pp=2,pp=4,strategy=zero1,strategy=zero2,tp=1");
+}
+
 static void bounds_hide_no_layout_of_experts(void)
 {
     bounds_hide_no_layout("training.global_batch_size=8", experts_json, NULL, "pp=1,tp=1,tp=2");
@@ -483,6 +495,7 @@ static const test_case cases[] = {
     CASE(bounds_hide_no_layout_of_dense_models),
     CASE(bounds_hide_no_layout_of_counted_gpus),
     CASE(bounds_hide_no_layout_of_offloaded_state),
+    CASE(bounds_hide_no_layout_that_holds_gradients),
     CASE(bounds_hide_no_layout_of_experts),
     CASE(bounds_hide_no_layout_of_experts_in_a_pipeline),
     CASE(memory_hides_no_layout),

@@ -672,6 +672,12 @@ static double bound_time(const tess_step_bounds *b, const tess_search_layout *l,
     return fmax(kernels_s, m * links_s(b, l, p, most)) + offload_s(b, l, p, most);
 }
 
+/* Whether the gradients of all layers of a rank, and not only those in progress, are held until they are summed. */
+static bool holds_gradients(const tess_search_layout *l)
+{
+    return l->strategy == TESS_STRATEGY_ZERO1 && l->degree[TESS_AXIS_PP] > 1;
+}
+
 /* Returns the bytes of one layer's weights, gradients and moments on a rank, for the parameters of a family that
  * `shards` ranks share: `share` of the layer's elements. */
 static double state_bytes(const tess_step_bounds *b, const tess_search_layout *l, const layer_piece *p, double elements,
@@ -700,8 +706,7 @@ static double state_bytes(const tess_step_bounds *b, const tess_search_layout *l
     if (shards == 1 || away)
         return bytes;
     bytes += keeps ? elements * weight_size(b, l) : 0;
-    return bytes +
-           (l->strategy == TESS_STRATEGY_ZERO1 && l->degree[TESS_AXIS_PP] > 1 ? elements * gradient_size(b) : 0);
+    return bytes + (holds_gradients(l) ? elements * gradient_size(b) : 0);
 }
 
 /* The micro-batches whose activations a stage holds at a time. */
@@ -753,10 +758,11 @@ static double bound_memory(const tess_step_bounds *b, const tess_search_layout *
     const double layer = state_bytes(b, l, p, p->weights - p->experts, shards) +
                          state_bytes(b, l, p, p->experts, shards / neighbours_of(&p->key)),
                  kept = fmax(0, p->state[TESS_POOL_ACTIVATIONS]);
-    /* The gradients of the units in progress, and their weights unless all are kept. */
+    /* The gradients of the units in progress, and their weights, unless all are held. */
     const bool gathers = l->strategy >= TESS_STRATEGY_FULL && l->reshard != 0;
     const double unit = fmax(p->experts, p->weights - p->experts),
-                 comm = shards > 1 ? unit * (gradient_size(b) + (gathers ? weight_size(b, l) : 0)) : 0;
+                 element = (holds_gradients(l) ? 0 : gradient_size(b)) + (gathers ? weight_size(b, l) : 0),
+                 comm = shards > 1 ? unit * element : 0;
     const double in_progress = b->request->config->parallelism.fsdp_prefetch > 0 ? 2 : 1;
     /* A layer that recomputes in a split backward also keeps the gradient of its output until its weight part. */
     const bool splits = l->schedule == TESS_PIPELINE_ZB_H1 || l->schedule == TESS_PIPELINE_ZBV ||
