@@ -398,7 +398,7 @@ static void other_products_are_the_plug_ins(void)
 /* A group of products whose weights are few goes to the plug-in. Each of other groups is a call of the library. */
 static void groups_of_small_weights_are_the_plug_ins(void)
 {
-    const shape large = {5, 2056, 2048, false, true, false, false, false}, *const of[] = {&shapes[0], &large};
+    const shape large = {5, 524296, 8, false, true, false, false, false}, *const of[] = {&shapes[0], &large};
     EXPECT_INT(setenv("TESSERA_CUBLAS_TIMING", "off", 1), 0);
     for (int i = 0; i < 2; i++) {
         operands o = create(of[i]);
